@@ -67,11 +67,11 @@ class ConfigArgs:
 
     def load(self) -> RunSettings:
         """The validated settings. Raises SettingsError."""
-        from tau_trainer.settings.loading import load_form
+        from tau_trainer.settings import load_settings
 
         if self.resumed:
             self._check_trainer_types()
-        return load_form(self.batched, self.config, self.overrides, self.lenient, self.flags)
+        return load_settings(self.config, self.overrides, lenient=self.lenient, flags=self.flags, batched=self.batched)
 
     def read(self, warn: Callable[[str], None]) -> tuple[RunSettings, Problems]:
         """The settings, trainable or not, and their places; ``warn`` receives skipped keys. Raises SettingsError."""

@@ -173,8 +173,8 @@ class _Walk:
 
 
 def _usual_updates(settings: RunSettings) -> int:
-    trainers = list(settings.behaviors.values()) or [settings.of_behavior("")]
-    return 10 if any(isinstance(trainer.hyperparameters, OffPolicyHyperparameters) for trainer in trainers) else 1
+    replays = (isinstance(trainer.hyperparameters, OffPolicyHyperparameters) for trainer in settings.trainers)
+    return 10 if any(replays) else 1
 
 
 def _reason(sweep: Sweep, ending: Ending, *, whole: bool) -> str:

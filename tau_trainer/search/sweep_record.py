@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +12,7 @@ import yaml
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.files import atomic_write_json, atomic_write_text, reason
+from tau_trainer.metrics import read_log
 from tau_trainer.metrics.plot import COLORS, GREY, decisions_along, new_figure, save_figure, style
 from tau_trainer.search.member import BASE, TrialReport, sweep_of, trial_settings
 from tau_trainer.search.results import Table
@@ -68,7 +67,7 @@ class SweepRecord:
         self.folder, self.settings = folder, load_settings(folder / BASE)
         self.asked = sweep_of(self.settings)
         self.trials: dict[str, TrialRecord] = {}
-        for line in self._lines():
+        for line in read_log(folder / _REPORTS):  # without incomplete lines
             self._take(line)
 
     @classmethod
@@ -76,13 +75,6 @@ class SweepRecord:
         """Start a new record in an empty folder."""
         atomic_write_text(folder / BASE, dump_settings(settings))
         return cls(folder)
-
-    def _lines(self) -> Iterator[dict[str, Any]]:
-        """The written lines, without incomplete ones."""
-        path = self.folder / _REPORTS
-        for line in path.read_text("utf-8").splitlines() if path.is_file() else ():
-            with contextlib.suppress(ValueError):
-                yield json.loads(line)
 
     def _take(self, line: Json) -> None:
         trial = self.trials.setdefault(line["trial"], TrialRecord(line["trial"]))

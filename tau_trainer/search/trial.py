@@ -110,11 +110,8 @@ class Trial:
         on_update: Callable[[float], None] | None = None,
         source: EnvironmentSource | None = None,
     ) -> None:
-        if settings.env_settings.awaited and source is None:
-            raise SettingsError(
-                "a search starts its environments itself, but it cannot start the editor or engines that connect "
-                "by themselves; name a build, headless:SCENE, gym:ID or pettingzoo:MODULE with --env"
-            )
+        if source is None:
+            check_startable(settings, "search")
         self.outcome = TrialResult()
         self._settings = shortened(settings, decisions)
         self._begin, self._source = begin, source
@@ -200,6 +197,15 @@ class Trial:
             self._on_update(loss)
 
 
+def check_startable(settings: RunSettings, what: str) -> None:
+    """Raises SettingsError if this kind of search cannot start the environments of its trials."""
+    if settings.env_settings.awaited:
+        raise SettingsError(
+            f"a {what} starts its environments itself, but it cannot start the editor or engines that connect "
+            "by themselves; name a build, headless:SCENE, gym:ID or pettingzoo:MODULE with --env"
+        )
+
+
 def loss_of(stats: Json) -> float | None:
     """The loss of an update from its statistics; None if there is none.
 
@@ -213,8 +219,7 @@ def loss_of(stats: Json) -> float | None:
 
 def usual_decisions(settings: RunSettings) -> int:
     """Default decisions of a trial: enough to see a difference, and at most those of a whole run."""
-    trainers = list(settings.behaviors.values()) or [settings.of_behavior("")]
-    return max(min(trainer.max_steps, _usual(trainer)) for trainer in trainers)
+    return max(min(trainer.max_steps, _usual(trainer)) for trainer in settings.trainers)
 
 
 def _usual(trainer: TrainerSettings) -> int:

@@ -41,6 +41,7 @@ def load_settings(
     *,
     lenient: bool = False,
     flags: Mapping[str, str] | None = None,
+    batched: bool | None = None,
 ) -> RunSettings:
     """Settings that this version can train; of a batched run if the file has an ``environment``.
 
@@ -50,29 +51,22 @@ def load_settings(
         overrides: values that override the file, by dotted key; ``behaviors.*.max_steps`` sets every behavior.
         lenient: log and ignore unknown and repeated keys instead of raising.
         flags: names of overrides in messages (``env_settings.seed`` -> ``--seed``).
+        batched: True if the file must have a batched environment, False if it must not.
 
     Raises:
         SettingsError: one sentence for every problem, with file, line, key and remedy.
     """
-    return load_form(None, path, overrides or {}, lenient, flags or {})
+    settings, problems = read_settings(path, overrides or {}, lenient, flags or {}, batched=batched)
+    problems.add_all(untrainable(settings))
+    problems.raise_if_any()
+    return settings
 
 
 def load_batched(
     path: Path | str, overrides: Json | None = None, flags: Mapping[str, str] | None = None
 ) -> RunSettings:
     """:func:`load_settings` for a file with an ``environment``. Also raises SettingsError for any other file."""
-    return load_form(True, path, overrides or {}, False, flags or {})
-
-
-def load_form(
-    batched: bool | None, path: Path | str | None, overrides: Json, lenient: bool, flags: Mapping[str, str]
-) -> RunSettings:
-    """:func:`load_settings`; ``batched``: True if the file must have a batched environment, False if it must not."""
-    settings, problems = read_settings(path, overrides, lenient, flags, batched=batched)
-    for location, text in untrainable(settings):
-        problems.add(location, text)
-    problems.raise_if_any()
-    return settings
+    return load_settings(path, overrides, flags=flags, batched=True)
 
 
 def dump_settings(settings: RunSettings) -> str:
@@ -90,7 +84,7 @@ def read_settings(
     *,
     batched: bool | None = None,
 ) -> tuple[RunSettings, Problems]:
-    """See :func:`load_form`: all settings of the file format, trainable or not, and their places in the file."""
+    """See :func:`load_settings`: all settings of the file format, trainable or not, and their places in the file."""
     document = Document("", {"default_settings": {}}) if path is None else read_file(path, warn)
     return interpret(document, overrides, lenient, flags, warn, batched=batched)
 
@@ -217,8 +211,7 @@ class _Reader:
         except ValidationError as error:
             wrong = {detail["loc"][0] for detail in error.errors()}
             rest = RunSettings.model_validate({key: value for key, value in data.items() if key not in wrong})
-        for finding in untrainable(rest):
-            self.problems.add(*finding)
+        self.problems.add_all(untrainable(rest))
 
     def _duplicates(self) -> None:
         for location, line in self.problems.document.duplicates:

@@ -248,6 +248,11 @@ class RunSettings(Section):
         return next(trainer for trainer in self.behaviors.values() if trainer.learns)
 
     @property
+    def trainers(self) -> list[TrainerSettings]:
+        """Settings of every named behavior; if none is named, of any behavior that the environment announces."""
+        return list(self.behaviors.values()) or [self.of_behavior("")]
+
+    @property
     def staleness_bound(self) -> int:
         """``max_staleness``, or its default."""
         return 2 * (self.devices - 1) if self.max_staleness is None else self.max_staleness

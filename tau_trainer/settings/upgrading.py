@@ -109,8 +109,7 @@ def upgrade(documents: Sequence[Document]) -> Upgraded:
             )
     result.data = _picked(result.data, settings.model_dump(mode="json"))
     refused = Problems(Document(name, {}))
-    for finding in untrainable(settings):
-        refused.add(*finding)
+    refused.add_all(untrainable(settings))
     result.notes += refused.sentences
     return result
 

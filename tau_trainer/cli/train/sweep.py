@@ -111,11 +111,10 @@ def _settings(request: ConfigArgs) -> Any:
 def _run(found: SweepRecord, given: SweepFlags, *, silent: bool) -> None:
     """Run the sweep; the first Ctrl-C saves and stops, the second quits at once."""
     from tau_trainer.runs.session import on_interrupt
-    from tau_trainer.search.member import trainers_of
     from tau_trainer.training.elsewhere import build_of, connected
 
     pressed = itertools.count(1)
-    most = max(trainer.max_steps for trainer in trainers_of(found.settings))
+    most = max(trainer.max_steps for trainer in found.settings.trainers)
     begun = False
 
     def interrupted() -> None:
