@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -165,14 +166,12 @@ class History:
                 if (clock := clocks[line]) is not None and clock.x
             }
 
-        return replace(
-            self,
-            curves={key: timed(lines) for key, lines in self.curves.items()},
-            deviations={key: timed(lines) for key, lines in self.deviations.items()},
-            lows={key: timed(lines) for key, lines in self.lows.items()},
-            highs={key: timed(lines) for key, lines in self.highs.items()},
-            steps={name: int(clock.y[-1]) for name, clock in self.seconds.items() if clock.y},
-        )
+        kinds = ("curves", "deviations", "lows", "highs")
+        found: dict[str, Any] = {
+            kind: {key: timed(lines) for key, lines in getattr(self, kind).items()} for kind in kinds
+        }
+        steps = {name: int(clock.y[-1]) for name, clock in self.seconds.items() if clock.y}
+        return replace(self, **found, steps=steps)
 
     def _lines(self, key: str) -> list[tuple[Line, Curve]]:
         return [(line, curve) for line, curve in self.curves.get(key, {}).items() if curve.x]

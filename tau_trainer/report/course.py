@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tau_trainer.metrics import keys
+from tau_trainer.metrics.format import format_percent
 from tau_trainer.metrics.history import mapping, number
 from tau_trainer.report.cells import MOST_ROWS, NOTHING, cut, figures, more, of_run, or_dash, plural
 from tau_trainer.report.chart import MOST_COLORS, stack
 from tau_trainer.report.html import Markup, cell, element, join, table
-from tau_trainer.report.numbers import duration, percent, size, when
+from tau_trainer.report.numbers import duration, size, when
 from tau_trainer.report.numbers import reward as signed
 from tau_trainer.report.records import FAULTS, RunRecord, SavedPolicy, SessionRecord
 
@@ -39,7 +40,7 @@ def pairs(runs: Sequence[RunRecord]) -> Markup:
                     pair.state,
                     or_dash(number(facts.get("decisions")), lambda count: f"{count:,.0f}"),
                     or_dash(curve.y[-1] if curve else None, signed),
-                    or_dash(number(facts.get("validation_accuracy")), percent),
+                    format_percent(number(facts.get("validation_accuracy"))),
                     f"{pair.restarts:,}",
                 )
             )
@@ -65,7 +66,7 @@ def checkpoints(runs: Sequence[RunRecord]) -> Markup:
                     f"{policy.step:,}",
                     or_dash(_at(run, policy, run.history.reward_key), signed),
                     or_dash(_at(run, policy, keys.GROUP_CUMULATIVE_REWARD), signed),
-                    or_dash(policy.accuracy, percent),
+                    format_percent(policy.accuracy),
                     "-" if policy.best is None else f"after {policy.best:,} decisions",
                     when(policy.created),
                     size(policy.size),
@@ -153,7 +154,7 @@ def _phases(runs: Sequence[RunRecord], who: str) -> Markup | None:
             found.append((run, spent, total))
             head += [name for name in spent if name not in head]
     for run, spent, total in found:
-        shares = (percent(spent[name] / total) if name in spent else "-" for name in head)
+        shares = (format_percent(spent[name] / total) if name in spent else "-" for name in head)
         rows.append((element("th", run.name, scope="row"), *shares))
     return figures((f"time of the {who}", *head), rows) if rows else None
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tau_trainer.metrics import keys
+from tau_trainer.metrics.format import format_percent
 from tau_trainer.metrics.history import mapping, number
 from tau_trainer.report.cells import NOTHING, cut, figures, or_dash, places, plural, values_of, with_deviation
 from tau_trainer.report.chart import bar
 from tau_trainer.report.html import Markup, element, join, table
-from tau_trainer.report.numbers import duration, percent
+from tau_trainer.report.numbers import duration
 from tau_trainer.report.numbers import reward as signed
 from tau_trainer.report.records import BROKEN_OFF, IN_PROGRESS, RunRecord
 
@@ -54,7 +55,7 @@ def _tiles(runs: Sequence[RunRecord]) -> Iterator[tuple[str, object]]:
     yield "decisions", f"{sum(run.decisions for run in runs):,}"
     for name, found in (("test accuracy", _scores(runs, "accuracy")), ("test reward", _scores(runs, "reward"))):
         if found:
-            yield name, with_deviation(found, percent if name == "test accuracy" else signed)
+            yield name, with_deviation(found, format_percent if name == "test accuracy" else signed)
     final = [reward for run in runs if (reward := final_reward(run)) is not None]
     if final:
         yield "reward of the last summary", with_deviation(final, signed)
@@ -99,7 +100,7 @@ def runs(runs: Sequence[RunRecord]) -> Markup:
             run.provenance.get("seed", "-"),
             f"{run.decisions:,}",
             or_dash(final_reward(run), signed),
-            or_dash(number(run.evaluation.get("accuracy")), percent),
+            format_percent(number(run.evaluation.get("accuracy"))),
             or_dash(_speed(run), lambda speed: f"{speed:,.0f}"),
             duration(run.seconds),
         )
@@ -109,7 +110,8 @@ def runs(runs: Sequence[RunRecord]) -> Markup:
     accuracy, speed = _scores(runs, "accuracy"), [known for run in runs if (known := _speed(run)) is not None]
     summed: list[object] = [element("th", "mean ± standard deviation", scope="row"), "", "", ""]
     summed += [
-        with_deviation(values, text) if values else "-" for values, text in ((final, signed), (accuracy, percent))
+        with_deviation(values, text) if values else "-"
+        for values, text in ((final, signed), (accuracy, format_percent))
     ]
     summed += [with_deviation(speed, lambda value: f"{value:,.0f}") if speed else "-", ""]
     head = ("run", "outcome", "seed", "decisions", "last reward", "test accuracy", "decisions/s", "time")
@@ -158,7 +160,7 @@ def evaluation(runs: Sequence[RunRecord]) -> Markup:
         kind = "own" if ours else "other"
         cells = (
             element("th", name, mark, scope="row"),
-            element("td", or_dash(accuracy, percent), class_="number"),
+            element("td", format_percent(accuracy), class_="number"),
             element("td", bar(accuracy or 0.0, 0.0, 1.0, kind), class_="bars"),
             element("td", or_dash(reward, signed), class_="number"),
             element("td", bar(reward or 0.0, low, high, kind), class_="bars"),
@@ -177,7 +179,7 @@ def _evaluation_notes(scored: Sequence[RunRecord]) -> Iterator[Markup]:
     for run in scored:
         domains = mapping(run.evaluation.get("accuracy_by_domain"))
         shares = [(name, number(share)) for name, share in domains.items()]
-        parts = [f"{cut(name)} {percent(share)}" for name, share in shares if share is not None]
+        parts = [f"{cut(name)} {format_percent(share)}" for name, share in shares if share is not None]
         if parts:
             name = f" of {run.name}" if len(scored) > 1 else ""
             yield element("p", f"Accuracy by domain{name}: {', '.join(parts)}.", class_="note")

@@ -24,7 +24,7 @@ def match_command(
         bool, Parameter(help="Policies and models take their most likely actions. [default: they sample]")
     ] = False,
     seed: Annotated[int, Parameter(help="Seed of the players and the environment. [default: 0]", metavar="N")] = 0,
-    engines: EngineFlags | None = None,
+    engines: EngineFlags = EngineFlags(),
     results_dir: ResultsDir = "results",
     json: Json = False,
     debug: Debug = False,
@@ -40,7 +40,7 @@ def match_command(
             raise SettingsError(f"{flag} {number}: must be at least {least}")
     contestants = [_found(player, results_dir) for player in players]
     runs = [folder / "configuration.yaml" for folder in contestants if isinstance(folder, Path)]
-    settings = engine_settings(next((run for run in runs if run.is_file()), None), engines or EngineFlags(), seed)
+    settings = engine_settings(next((run for run in runs if run.is_file()), None), engines, seed)
     show_status(f"playing on {settings.env_settings.env_path or 'the editor'}")
     from tau_trainer.evaluation.matches import standings
     from tau_trainer.metrics.games import lines

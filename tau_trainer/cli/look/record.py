@@ -28,7 +28,7 @@ def record_command(
     ] = None,
     deterministic: Annotated[bool, Parameter(help="Take a policy's most likely action instead of a sample.")] = False,
     seed: Annotated[int, Parameter(help="Seed of the player and the environment. [default: 0]", metavar="N")] = 0,
-    engines: EngineFlags | None = None,
+    engines: EngineFlags = EngineFlags(),
     results_dir: ResultsDir = "results",
     force: Force = False,
     debug: Debug = False,
@@ -44,7 +44,7 @@ def record_command(
         raise SettingsError("--episodes and --max-steps must be at least 1")
     scripted = player == "random" or (":" in player and not Path(player).exists())
     run = None if scripted else run_folder(player, results_dir)
-    settings = engine_settings(None if run is None else run / "configuration.yaml", engines or EngineFlags(), seed)
+    settings = engine_settings(None if run is None else run / "configuration.yaml", engines, seed)
     show_status(f"recording {player} on {settings.env_settings.env_path or 'the editor'}")
     from tau_trainer.runs.session import on_interrupt
     from tau_trainer.training.recording import record

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from tau_trainer.cli.flags import output_to
 from tau_trainer.cli.messages import show_json, show_lines, show_status
 from tau_trainer.cli.options import SEARCH, BatchFlags, OutputFlags, Set
+from tau_trainer.cli.progress import stoppable
 from tau_trainer.cli.running import prepare, writable
 from tau_trainer.errors import SettingsError
 
@@ -109,7 +110,6 @@ def search(settings: RunSettings, flags: ScaleFlags, *, silent: bool = False) ->
         SettingsError: a flag has an invalid value.
         TauError: no size runs at all.
     """
-    from tau_trainer.runs.session import on_interrupt
     from tau_trainer.search.probe import Prober
     from tau_trainer.search.scaling import scaled
     from tau_trainer.search.sizes import batch_range, resized, with_batch, with_copies
@@ -124,12 +124,6 @@ def search(settings: RunSettings, flags: ScaleFlags, *, silent: bool = False) ->
     check_device(settings)
     asked: list[Prober] = []
 
-    def stop() -> None:
-        if asked[-1].stopped:
-            raise KeyboardInterrupt
-        show_status("stopping; the results so far are kept (press Ctrl-C again to quit at once)")
-        asked[-1].stop()
-
     def probing(name: str, sizes: Callable[[int], Sizes]) -> Prober:
         shown = _Shown(name, silent)
         prober = Prober(
@@ -139,7 +133,7 @@ def search(settings: RunSettings, flags: ScaleFlags, *, silent: bool = False) ->
         return prober
 
     prober = probing("num_envs", lambda size: with_copies(settings, size))
-    with on_interrupt(stop):
+    with stoppable(lambda: asked[-1].stop(), "the results so far are kept"):
         curves = {
             "num_envs": scaled(prober, flags.first, gain=flags.gain, most=flags.most, stopped=lambda: prober.stopped)
         }
