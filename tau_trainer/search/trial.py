@@ -22,6 +22,7 @@ from tau_trainer.runs.checkpoints import Checkpoint
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.initial_weights import InitialWeights
 from tau_trainer.runs.run import Run
+from tau_trainer.search.stopping import Stoppable
 from tau_trainer.settings import OffPolicyHyperparameters, RunSettings, TrainerSettings, check_device
 from tau_trainer.settings.run import ANEW
 from tau_trainer.specs import Json
@@ -81,7 +82,7 @@ class TrialResult:
         return float(np.mean(values)) if values and self.ending != "diverged" else None
 
 
-class Trial:
+class Trial(Stoppable):
     """Trains with ``settings`` in this process, from scratch, until ``decisions`` are made or it is stopped.
 
     Learning and collection take turns, so a trial with one environment is reproducible. Its files are in a temporary
@@ -118,7 +119,6 @@ class Trial:
         self._on_episodes, self._on_update = on_episodes, on_update
         self._rate: float | None = None
         self._pairs: PairsCollector | None = None
-        self._stopped = False
 
     def learn_with(self, rate: float) -> None:
         """Use this learning rate from the next update. Call it in :attr:`on_episodes` or `on_update`."""
@@ -126,12 +126,6 @@ class Trial:
         self._rate = rate
         for learner in self._pairs.learners:
             learner.algorithm.searched_rate = rate
-
-    def stop(self) -> None:
-        """End the trial after the current exchanges. Call from any thread, also before it runs."""
-        self._stopped = True
-        if self._pairs is not None:
-            self._pairs.run.stop()
 
     def run(self) -> TrialResult:
         """Train to the end. Raises TauError: no pair could play, or learning has failed."""
@@ -153,8 +147,7 @@ class Trial:
             run = Run(RunFolder(Path(place)), hub, plan.seed)
             pairs = self._pairs = PairsCollector(plan, run)
             run.collect_by(pairs)
-            if self._stopped:
-                run.stop()
+            self.running(run)
             try:
                 while pairs.advance():
                     pass
@@ -170,21 +163,21 @@ class Trial:
             self.outcome.ending = "diverged"
         elif error is not None:
             raise error
-        elif self._stopped:
+        elif self.stopped:
             self.outcome.ending = "stopped"
 
     def episodes(self, returns: list[float]) -> None:
         """Record finished episodes."""
         assert self._pairs is not None
         self.outcome.rewards += [(self._pairs.steps, reward) for reward in returns]
-        if self._on_episodes is not None and not self._stopped:
+        if self._on_episodes is not None and not self.stopped:
             self._on_episodes(returns)
 
     def update(self, stats: Json) -> None:
         """Record a finished update."""
         assert self._pairs is not None
         used = stats.get(keys.LEARNING_RATE)
-        if self._rate is not None and used != self._rate and not self._stopped:
+        if self._rate is not None and used != self._rate and not self.stopped:
             raise SettingsError(
                 f"an update should use the learning rate {self._rate:g}, but reports {used}, so learning rates "
                 "cannot be searched for this trainer_type; its algorithm must call self.learning_rate()"
@@ -193,7 +186,7 @@ class Trial:
         if loss is None:
             return
         self.outcome.losses.append((self._pairs.steps, loss))
-        if self._on_update is not None and not self._stopped:
+        if self._on_update is not None and not self.stopped:
             self._on_update(loss)
 
 
