@@ -340,7 +340,7 @@ def apply_overrides(data: Json, overrides: Json) -> tuple[dict[str, Any], set[Lo
     places: set[Location] = set()
     for dotted, value in overrides.items():
         for location in _expand(result, tuple(dotted.split("."))):
-            if _put(result, location, value):
+            if put(result, location, value):
                 places.add(location)
     return result, places
 
@@ -356,12 +356,12 @@ def _expand(data: Json, parts: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [(*home, *parts[2:]) for home in homes]
 
 
-def _put(data: dict[str, Any], location: tuple[str, ...], value: Any) -> bool:
+def put(data: dict[str, Any], location: Location, value: Any) -> bool:
     """Set one value, creating sections on the way; False if a value on the way is not a section."""
     here: Any = data
     for part in location[:-1]:
         here = here.setdefault(part, {})
         if not isinstance(here, dict):
             return False
-    here.update(deep_merge(here, {location[-1]: value}))
+    here.update(deep_merge(here, {str(location[-1]): value}))
     return True
