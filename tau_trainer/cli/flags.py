@@ -26,8 +26,8 @@ class Sets:
     value: Any = True
 
 
-def text(about: str, metavar: str) -> Parameter:
-    """A flag with a text argument."""
+def valued(about: str, metavar: str) -> Parameter:
+    """A flag with an argument."""
     return Parameter(help=about, metavar=metavar)
 
 

@@ -80,6 +80,8 @@ class TrainerSettings(Section):
 
     trainer_type: str
     """The algorithm: a name of :func:`tau_trainer.plugins.names`."""
+    algorithm: ClassVar[str]
+    """``module:Class`` of the algorithm below :mod:`tau_trainer.algorithms`; only trainer types of our own have it."""
     hyperparameters: SerializeAsAny[Hyperparameters]
     """Hyperparameters of the algorithm."""
     network_settings: NetworkSettings = NetworkSettings()
@@ -189,6 +191,7 @@ class PPOTrainerSettings(TrainerSettings):
     """A behavior that PPO trains."""
 
     trainer_type: Literal["ppo"] = "ppo"
+    algorithm: ClassVar[str] = "ppo:PPO"
     hyperparameters: PPOHyperparameters = PPOHyperparameters()
 
 
@@ -196,6 +199,7 @@ class A2CTrainerSettings(TrainerSettings):
     """A behavior that A2C trains."""
 
     trainer_type: Literal["a2c"] = "a2c"
+    algorithm: ClassVar[str] = "a2c:A2C"
     hyperparameters: A2CHyperparameters = A2CHyperparameters()
     reward_signals: RewardSignals = Field(default_factory=lambda: {"extrinsic": RewardSignalSettings(gamma=0.98)})
 
@@ -211,6 +215,7 @@ class SACTrainerSettings(TrainerSettings):
     """A behavior that SAC trains."""
 
     trainer_type: Literal["sac"] = "sac"
+    algorithm: ClassVar[str] = "off_policy.sac:SAC"
     hyperparameters: SACHyperparameters = SACHyperparameters()
 
 
@@ -218,6 +223,7 @@ class SACLNTrainerSettings(TrainerSettings):
     """A behavior that SAC with layer normalization trains."""
 
     trainer_type: Literal["sac_ln"] = "sac_ln"
+    algorithm: ClassVar[str] = "off_policy.sac_ln:SACLN"
     hyperparameters: SACLNHyperparameters = SACLNHyperparameters()
     network_settings: NormalizingNetworkSettings = NormalizingNetworkSettings()
 
@@ -238,6 +244,7 @@ class DQNTrainerSettings(TrainerSettings):
     """A behavior that deep Q-learning trains."""
 
     trainer_type: Literal["dqn"] = "dqn"
+    algorithm: ClassVar[str] = "off_policy.dqn:DQN"
     hyperparameters: DQNHyperparameters = DQNHyperparameters()
 
 
@@ -245,6 +252,7 @@ class IQNTrainerSettings(DQNTrainerSettings):
     """A behavior that an implicit quantile network trains."""
 
     trainer_type: Literal["iqn"] = "iqn"  # type: ignore[assignment]
+    algorithm: ClassVar[str] = "off_policy.iqn:IQN"
     hyperparameters: IQNHyperparameters = IQNHyperparameters()
 
 
@@ -252,6 +260,7 @@ class DDPGTrainerSettings(TrainerSettings):
     """A behavior that DDPG trains."""
 
     trainer_type: Literal["ddpg"] = "ddpg"
+    algorithm: ClassVar[str] = "off_policy.ddpg:DDPG"
     hyperparameters: DDPGHyperparameters = DDPGHyperparameters()
 
     @model_validator(mode="after")
@@ -268,6 +277,7 @@ class TD3TrainerSettings(DDPGTrainerSettings):
     """A behavior that TD3 trains."""
 
     trainer_type: Literal["td3"] = "td3"  # type: ignore[assignment]
+    algorithm: ClassVar[str] = "off_policy.td3:TD3"
     hyperparameters: TD3Hyperparameters = TD3Hyperparameters()
 
 
@@ -275,6 +285,7 @@ class MADDPGTrainerSettings(DDPGTrainerSettings):
     """A behavior whose agents MADDPG trains together."""
 
     trainer_type: Literal["maddpg"] = "maddpg"  # type: ignore[assignment]
+    algorithm: ClassVar[str] = "off_policy.maddpg:MADDPG"
     hyperparameters: MADDPGHyperparameters = MADDPGHyperparameters()
 
 
@@ -298,6 +309,7 @@ class BCTrainerSettings(OfflineTrainerSettings):
     """Behavioral cloning."""
 
     trainer_type: Literal["bc"] = "bc"
+    algorithm: ClassVar[str] = "offline.bc:BC"
     hyperparameters: OfflineHyperparameters = OfflineHyperparameters()
 
 
@@ -305,6 +317,7 @@ class IQLTrainerSettings(OfflineTrainerSettings):
     """Implicit Q-learning."""
 
     trainer_type: Literal["iql"] = "iql"
+    algorithm: ClassVar[str] = "offline.iql:IQL"
     hyperparameters: IQLHyperparameters = IQLHyperparameters()
 
 
@@ -312,6 +325,7 @@ class AWACTrainerSettings(OfflineTrainerSettings):
     """Advantage-weighted actor-critic."""
 
     trainer_type: Literal["awac"] = "awac"
+    algorithm: ClassVar[str] = "offline.awac:AWAC"
     hyperparameters: OfflineCriticHyperparameters = OfflineCriticHyperparameters()
 
 
@@ -319,6 +333,7 @@ class POCATrainerSettings(TrainerSettings):
     """A behavior whose groups MA-POCA trains."""
 
     trainer_type: Literal["poca"] = "poca"
+    algorithm: ClassVar[str] = "poca:POCA"
     hyperparameters: POCAHyperparameters = POCAHyperparameters()
 
 
@@ -326,6 +341,7 @@ class MAPPOTrainerSettings(POCATrainerSettings):
     """A behavior whose groups MAPPO trains."""
 
     trainer_type: Literal["mappo"] = "mappo"  # type: ignore[assignment]
+    algorithm: ClassVar[str] = "poca:MAPPO"
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,25 +354,11 @@ class TrainerType:
     """``module:Class`` of a :class:`tau_trainer.algorithms.Algorithm`."""
 
 
-PPO_TRAINER = TrainerType(PPOTrainerSettings, "tau_trainer.algorithms.ppo:PPO")
-A2C_TRAINER = TrainerType(A2CTrainerSettings, "tau_trainer.algorithms.a2c:A2C")
-SAC_TRAINER = TrainerType(SACTrainerSettings, "tau_trainer.algorithms.off_policy.sac:SAC")
-SAC_LN_TRAINER = TrainerType(SACLNTrainerSettings, "tau_trainer.algorithms.off_policy.sac_ln:SACLN")
-DQN_TRAINER = TrainerType(DQNTrainerSettings, "tau_trainer.algorithms.off_policy.dqn:DQN")
-IQN_TRAINER = TrainerType(IQNTrainerSettings, "tau_trainer.algorithms.off_policy.iqn:IQN")
-DDPG_TRAINER = TrainerType(DDPGTrainerSettings, "tau_trainer.algorithms.off_policy.ddpg:DDPG")
-TD3_TRAINER = TrainerType(TD3TrainerSettings, "tau_trainer.algorithms.off_policy.td3:TD3")
-MADDPG_TRAINER = TrainerType(MADDPGTrainerSettings, "tau_trainer.algorithms.off_policy.maddpg:MADDPG")
-BC_TRAINER = TrainerType(BCTrainerSettings, "tau_trainer.algorithms.offline.bc:BC")
-IQL_TRAINER = TrainerType(IQLTrainerSettings, "tau_trainer.algorithms.offline.iql:IQL")
-AWAC_TRAINER = TrainerType(AWACTrainerSettings, "tau_trainer.algorithms.offline.awac:AWAC")
-POCA_TRAINER = TrainerType(POCATrainerSettings, "tau_trainer.algorithms.poca:POCA")
-MAPPO_TRAINER = TrainerType(MAPPOTrainerSettings, "tau_trainer.algorithms.poca:MAPPO")
-
-
 def trainer_type(name: str) -> TrainerType:
     """The trainer type of that name. Raises SettingsError if there is none."""
     found = plugins.load("trainers", name)
+    if isinstance(found, type) and issubclass(found, TrainerSettings):
+        return TrainerType(found, f"tau_trainer.algorithms.{found.algorithm}")
     if not isinstance(found, TrainerType) and hasattr(found, "trainer"):  # the class of a tau_trainer.Agent
         found = found.trainer()
     if not isinstance(found, TrainerType):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from tau_trainer.cli.engines import EngineFlags
+from tau_trainer.cli.flags import valued
 from tau_trainer.cli.messages import (
     show_json,
     show_lines,
@@ -42,7 +43,7 @@ def init(
     /,
     *,
     seconds: Annotated[
-        float, Parameter(help="Seconds of play and learning to choose an algorithm by. [default: 5]", metavar="S")
+        float, valued("Seconds of play and learning to choose an algorithm by. [default: 5]", "S")
     ] = 5.0,
     force: Force = False,
     engines: EngineFlags = EngineFlags(),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.flags import output_to
+from tau_trainer.cli.flags import output_to, valued
 from tau_trainer.cli.messages import show_json, show_lines, show_status
 from tau_trainer.cli.options import SEARCH, BatchFlags, OutputFlags, Set
 from tau_trainer.cli.progress import stoppable
@@ -32,18 +32,12 @@ _GIGA = 2**30
 class ScaleFlags:
     """Flags of the search for sizes."""
 
-    first: Annotated[int, Parameter(help="Copies to start with. [default: 16]", metavar="N")] = 16
-    most: Annotated[int | None, Parameter(help="Maximum number of copies. [default: no limit]", metavar="N")] = None
-    gain: Annotated[
-        float, Parameter(help="Minimum gain in speed of a doubling, as a share. [default: 0.1]", metavar="SHARE")
-    ] = 0.1
-    seconds: Annotated[float, Parameter(help="Seconds to measure each size. [default: 3]", metavar="S")] = 3.0
-    limit: Annotated[
-        float, Parameter(help="Seconds after which a probe counts as too slow. [default: 120]", metavar="S")
-    ] = 120.0
-    device: Annotated[
-        str | None, Parameter(help="Device for all computation. [default: the config's]", metavar="DEVICE")
-    ] = None
+    first: Annotated[int, valued("Copies to start with. [default: 16]", "N")] = 16
+    most: Annotated[int | None, valued("Maximum number of copies. [default: no limit]", "N")] = None
+    gain: Annotated[float, valued("Minimum gain in speed of a doubling, as a share. [default: 0.1]", "SHARE")] = 0.1
+    seconds: Annotated[float, valued("Seconds to measure each size. [default: 3]", "S")] = 3.0
+    limit: Annotated[float, valued("Seconds after which a probe counts as too slow. [default: 120]", "S")] = 120.0
+    device: Annotated[str | None, valued("Device for all computation. [default: the config's]", "DEVICE")] = None
     set: Set = ()
 
 
