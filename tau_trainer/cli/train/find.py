@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.messages import show_json, show_lines, show_status
+from tau_trainer.cli.messages import show_json, show_lines
 from tau_trainer.cli.options import (
     SEARCH,
     ClusterFlags,
@@ -27,7 +27,7 @@ from tau_trainer.cli.options import (
     commands,
 )
 from tau_trainer.cli.progress import ProgressBar, stoppable
-from tau_trainer.cli.running import prepare
+from tau_trainer.cli.running import prepare, told
 from tau_trainer.errors import SettingsError
 from tau_trainer.shown import shown
 
@@ -187,7 +187,7 @@ def _compare(finder: Any, played: Sequence[RunSettings], flags: CompareFlags, sh
         if played[0].cluster is not None:
             from tau_trainer.training.elsewhere import build_of, connected
 
-            say = (lambda _: None) if shown.quiet or shown.json else show_status
+            say = told(shown)
             connection = stack.enter_context(connected(played[0].cluster, say))
             for build in {build_of(settings) for settings in played}:
                 connection.check(build)
