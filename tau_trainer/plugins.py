@@ -29,24 +29,15 @@ _GAMES = "tau_trainer.games"
 _MLAGENTS_TRAINERS = "mlagents.trainer_type"
 """Entry-point group of trainers for mlagents-learn."""
 
+_SETTINGS = "tau_trainer.settings.trainers"
+_TRAINERS = (
+    *("ppo", "a2c", "sac", "sac_ln", "dqn", "iqn", "ddpg", "td3", "maddpg"),
+    *("bc", "iql", "awac"),
+    *("poca", "mappo"),
+)
 _OWN: dict[Kind, dict[str, str]] = {
-    # A tau_trainer.settings.TrainerType, by `trainer_type`.
-    "trainers": {
-        "ppo": "tau_trainer.settings.trainers:PPO_TRAINER",
-        "a2c": "tau_trainer.settings.trainers:A2C_TRAINER",
-        "sac": "tau_trainer.settings.trainers:SAC_TRAINER",
-        "sac_ln": "tau_trainer.settings.trainers:SAC_LN_TRAINER",
-        "dqn": "tau_trainer.settings.trainers:DQN_TRAINER",
-        "iqn": "tau_trainer.settings.trainers:IQN_TRAINER",
-        "ddpg": "tau_trainer.settings.trainers:DDPG_TRAINER",
-        "td3": "tau_trainer.settings.trainers:TD3_TRAINER",
-        "maddpg": "tau_trainer.settings.trainers:MADDPG_TRAINER",
-        "bc": "tau_trainer.settings.trainers:BC_TRAINER",
-        "iql": "tau_trainer.settings.trainers:IQL_TRAINER",
-        "awac": "tau_trainer.settings.trainers:AWAC_TRAINER",
-        "poca": "tau_trainer.settings.trainers:POCA_TRAINER",
-        "mappo": "tau_trainer.settings.trainers:MAPPO_TRAINER",
-    },
+    # A tau_trainer.settings.TrainerType, or settings that name their algorithm, by `trainer_type`.
+    "trainers": {name: f"{_SETTINGS}:{name.upper().replace('_', '')}TrainerSettings" for name in _TRAINERS},
     # From settings to a tau_trainer.envs.EnvironmentSource, by the prefix of `--env`.
     "environments": {
         "gym": "tau_trainer.envs.gymnasium:GymnasiumSource",
@@ -56,31 +47,31 @@ _OWN: dict[Kind, dict[str, str]] = {
     },
     # A tau_trainer.envs.batched.BatchedEnv, by `environment.name`; see tau_trainer.envs.batched.registry.
     "batched": {
-        "tag_gridworld": "tau_trainer.games.tag_gridworld:TagGridworld",
-        "tag_continuous": "tau_trainer.games.tag_continuous:TagContinuous",
-        "cartpole": "tau_trainer.games.classic_control:CartPole",
-        "acrobot": "tau_trainer.games.classic_control:Acrobot",
-        "mountain_car": "tau_trainer.games.classic_control:MountainCar",
-        "mountain_car_continuous": "tau_trainer.games.classic_control:MountainCarContinuous",
-        "pendulum": "tau_trainer.games.classic_control:Pendulum",
+        "tag_gridworld": f"{_GAMES}.tag_gridworld:TagGridworld",
+        "tag_continuous": f"{_GAMES}.tag_continuous:TagContinuous",
+        "cartpole": f"{_GAMES}.classic_control:CartPole",
+        "acrobot": f"{_GAMES}.classic_control:Acrobot",
+        "mountain_car": f"{_GAMES}.classic_control:MountainCar",
+        "mountain_car_continuous": f"{_GAMES}.classic_control:MountainCarContinuous",
+        "pendulum": f"{_GAMES}.classic_control:Pendulum",
         "tau": "tau_trainer.tau.batched:TauBatched",
-        "polyhedra": "tau_trainer.games.polyhedra.env:Polyhedra",
-        "hironaka": "tau_trainer.games.polyhedra.sides:Hironaka",
+        "polyhedra": f"{_GAMES}.polyhedra.env:Polyhedra",
+        "hironaka": f"{_GAMES}.polyhedra.sides:Hironaka",
     },
     # A tau_trainer.envs.batched.Twin, by the name of its batched environment.
     "twins": {
-        "tag_gridworld": "tau_trainer.games.twins.tag:TagGridworldTwin",
-        "tag_continuous": "tau_trainer.games.twins.tag:TagContinuousTwin",
-        "cartpole": "tau_trainer.games.twins.classic_control:CartPoleTwin",
-        "acrobot": "tau_trainer.games.twins.classic_control:AcrobotTwin",
-        "mountain_car": "tau_trainer.games.twins.classic_control:MountainCarTwin",
-        "mountain_car_continuous": "tau_trainer.games.twins.classic_control:MountainCarContinuousTwin",
-        "pendulum": "tau_trainer.games.twins.classic_control:PendulumTwin",
+        "tag_gridworld": f"{_GAMES}.twins.tag:TagGridworldTwin",
+        "tag_continuous": f"{_GAMES}.twins.tag:TagContinuousTwin",
+        "cartpole": f"{_GAMES}.twins.classic_control:CartPoleTwin",
+        "acrobot": f"{_GAMES}.twins.classic_control:AcrobotTwin",
+        "mountain_car": f"{_GAMES}.twins.classic_control:MountainCarTwin",
+        "mountain_car_continuous": f"{_GAMES}.twins.classic_control:MountainCarContinuousTwin",
+        "pendulum": f"{_GAMES}.twins.classic_control:PendulumTwin",
         "tau": "tau_trainer.tau.twin:TauTwin",
-        "polyhedra": "tau_trainer.games.polyhedra.twin:PolyhedraTwin",
+        "polyhedra": f"{_GAMES}.polyhedra.twin:PolyhedraTwin",
     },
     # A tau_trainer.training.batched.run.CopiesCollector, by the name of a batched environment that needs its own.
-    "collectors": {"hironaka": "tau_trainer.games.polyhedra.hironaka:HironakaCollector"},
+    "collectors": {"hironaka": f"{_GAMES}.polyhedra.hironaka:HironakaCollector"},
     # From sensor and network settings to a block, by `visual:<vis_encode_type>`; `lists` encodes all lists of entities.
     "encoders": {
         "visual:simple": "tau_trainer.models.encoders.convolutional:Simple",
@@ -103,7 +94,7 @@ _OWN: dict[Kind, dict[str, str]] = {
     # Without arguments to a tau_trainer.Callback, by an entry of `callbacks`.
     "callbacks": {},
     # A function or an App of cyclopts, by the name of a command of tau-train.
-    "commands": {"play": "tau_trainer.games.polyhedra.play:play_command"},
+    "commands": {"play": f"{_GAMES}.polyhedra.play:play_command"},
 }
 
 

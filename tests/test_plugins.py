@@ -10,7 +10,7 @@ import pytest
 from tau_trainer import plugins
 from tau_trainer.cli import main
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings.trainers import PPO_TRAINER
+from tau_trainer.settings.trainers import PPOTrainerSettings
 from tests.waiting import HANG_S
 
 Install = Callable[[str], None]
@@ -42,7 +42,7 @@ def test_everything_of_our_own_can_be_loaded() -> None:
         for name in places:
             assert name in plugins.names(kind)
             assert plugins.load(kind, name) is not None
-    assert plugins.load("trainers", "ppo") is PPO_TRAINER
+    assert plugins.load("trainers", "ppo") is PPOTrainerSettings
 
 
 def test_unknown_names_are_told_with_the_known_ones() -> None:
@@ -61,7 +61,7 @@ def test_a_package_adds_names_of_its_own(install: Install) -> None:
 
 def test_our_own_names_cannot_be_taken(install: Install) -> None:
     install("[tau_trainer.trainers]\nppo = toy_plugin:THING\n")
-    assert plugins.load("trainers", "ppo") is PPO_TRAINER
+    assert plugins.load("trainers", "ppo") is PPOTrainerSettings
     assert plugins.names("trainers").count("ppo") == 1
 
 

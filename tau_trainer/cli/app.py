@@ -118,35 +118,37 @@ _CLUSTER = "Start, inspect and stop a Ray cluster on machines that you reach by 
 _DATA = "Embed, audit, join and export your own Tau data set."
 
 _COMMANDS = (
-    ("parallel", "tau_trainer.cli.train.parallel:parallel", _TRAIN, _PARALLEL),
-    ("learn", "tau_trainer.cli.train.learn:learn", _TRAIN, _LEARN),
-    ("batch", "tau_trainer.cli.train.batch:batch", _TRAIN, _BATCH),
-    ("scale", "tau_trainer.cli.train.scale:scale", _TRAIN, _SCALE),
-    ("init", "tau_trainer.cli.train.init:init", _TRAIN, _INIT),
-    ("check", "tau_trainer.cli.train.check:check", _TRAIN, _CHECK),
-    ("advise", "tau_trainer.cli.train.advise:advise", _TRAIN, _ADVISE),
-    ("find", "tau_trainer.cli.train.find:app", _TRAIN, _FIND),
-    ("sweep", "tau_trainer.cli.train.sweep:sweep_command", _TRAIN, _SWEEP),
-    ("upgrade", "tau_trainer.cli.train.upgrade:upgrade_command", _TRAIN, _UPGRADE),
-    ("record", "tau_trainer.cli.look.record:record_command", _RESULT, _RECORD),
-    ("demo", "tau_trainer.cli.look.demo:app", _RESULT, _DEMO),
-    ("evaluate", "tau_trainer.cli.look.evaluate:evaluate_command", _RESULT, _EVALUATE),
-    ("export", "tau_trainer.cli.look.export:export_command", _RESULT, _EXPORT),
-    ("status", "tau_trainer.cli.look.status:status_command", _RESULT, _STATUS),
-    ("tensorboard", "tau_trainer.cli.look.tensorboard:tensorboard_command", _RESULT, _TENSORBOARD),
-    ("report", "tau_trainer.cli.look.report:report_command", _RESULT, _REPORT),
-    ("plot", "tau_trainer.cli.look.plot:plot_command", _RESULT, _PLOT),
-    ("animate", "tau_trainer.cli.look.animate:animate_command", _RESULT, _ANIMATE),
-    ("play", plugins.place("commands", "play"), _RESULT, _PLAY),
-    ("match", "tau_trainer.cli.look.match:match_command", _RESULT, _MATCH),
-    ("hub", "tau_trainer.cli.look.hub:app", _RESULT, _HUB),
-    ("doctor", "tau_trainer.cli.parts.doctor:doctor", _PARTS, _DOCTOR),
-    ("headless", "tau_trainer.cli.parts.headless:headless", _PARTS, _HEADLESS),
-    ("check-env", "tau_trainer.cli.parts.check_env:check_env_command", _PARTS, _CHECK_ENV),
-    ("cluster", "tau_trainer.cli.parts.cluster:app", _PARTS, _CLUSTER),
-    ("data", "tau_trainer.cli.parts.data:app", _PARTS, _DATA),
+    ("parallel", "train.parallel:parallel", _TRAIN, _PARALLEL),
+    ("learn", "train.learn:learn", _TRAIN, _LEARN),
+    ("batch", "train.batch:batch", _TRAIN, _BATCH),
+    ("scale", "train.scale:scale", _TRAIN, _SCALE),
+    ("init", "train.init:init", _TRAIN, _INIT),
+    ("check", "train.check:check", _TRAIN, _CHECK),
+    ("advise", "train.advise:advise", _TRAIN, _ADVISE),
+    ("find", "train.find:app", _TRAIN, _FIND),
+    ("sweep", "train.sweep:sweep_command", _TRAIN, _SWEEP),
+    ("upgrade", "train.upgrade:upgrade_command", _TRAIN, _UPGRADE),
+    ("record", "look.record:record_command", _RESULT, _RECORD),
+    ("demo", "look.demo:app", _RESULT, _DEMO),
+    ("evaluate", "look.evaluate:evaluate_command", _RESULT, _EVALUATE),
+    ("export", "look.export:export_command", _RESULT, _EXPORT),
+    ("status", "look.status:status_command", _RESULT, _STATUS),
+    ("tensorboard", "look.tensorboard:tensorboard_command", _RESULT, _TENSORBOARD),
+    ("report", "look.report:report_command", _RESULT, _REPORT),
+    ("plot", "look.plot:plot_command", _RESULT, _PLOT),
+    ("animate", "look.animate:animate_command", _RESULT, _ANIMATE),
+    ("play", "", _RESULT, _PLAY),
+    ("match", "look.match:match_command", _RESULT, _MATCH),
+    ("hub", "look.hub:app", _RESULT, _HUB),
+    ("doctor", "parts.doctor:doctor", _PARTS, _DOCTOR),
+    ("headless", "parts.headless:headless", _PARTS, _HEADLESS),
+    ("check-env", "parts.check_env:check_env_command", _PARTS, _CHECK_ENV),
+    ("cluster", "parts.cluster:app", _PARTS, _CLUSTER),
+    ("data", "parts.data:app", _PARTS, _DATA),
 )
-"""Name, function, group, and help. The first paragraph of the help is also in the list of commands."""
+"""Name, function below this folder (empty: a plug-in), group, and help.
+
+The first paragraph of the help is also in the list of commands."""
 
 
 def _show_panel(console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
@@ -191,7 +193,8 @@ def build_app(asked: str | None = None) -> App:
         suppress_keyboard_interrupt=False,
     )
     for position, (name, target, group, text) in enumerate(_COMMANDS):
-        app.command(target, name=name, group=group, help=text, sort_key=position)
+        place = f"tau_trainer.cli.{target}" if target else plugins.place("commands", name)
+        app.command(place, name=name, group=group, help=text, sort_key=position)
     if asked in plugins.own("commands"):
         plugins.load("commands", asked)  # the parser's own error would not say what to do
     elif asked and asked not in app and asked in plugins.others("commands"):

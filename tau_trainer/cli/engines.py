@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from tau_trainer.cli.flags import Sets, Switch, Text, number, text
+from tau_trainer.cli.flags import Sets, Switch, Text, number, valued
 
 PAIRS = Group("Pairs", sort_key=2)
 ENGINES = Group("Engines", sort_key=3)
@@ -34,7 +34,7 @@ class PairFlags:
         Sets("tau.reward."),
     ] = None
     data: Annotated[
-        Text, text("Tau data set (JSON) to train on. [default: the included one]", "FILE"), Sets("tau.")
+        Text, valued("Tau data set (JSON) to train on. [default: the included one]", "FILE"), Sets("tau.")
     ] = None
     no_evaluate: Annotated[
         Switch, Parameter(help="Do not validate or evaluate on held-out rows."), Sets("tau.evaluate", False)
@@ -48,7 +48,7 @@ class EngineFlags:
 
     env: Annotated[
         Text,
-        text(
+        valued(
             "A build of Unity or Unreal, unreal:PATH, godot:PATH, headless:SCENE, batched:tau, gym:ID, "
             "pettingzoo:MODULE, editor (press Play; port 5004), godot (the same; port 11008), or attach:MAX (wait for "
             "up to MAX engines to connect, one per port).",
@@ -63,13 +63,13 @@ class EngineFlags:
     ] = None
     listen: Annotated[
         Text,
-        text("Address to listen on for other machines; no password protects it. [default: this machine]", "ADDRESS"),
+        valued("Address to listen on for other machines; no password protects it. [default: this machine]", "ADDRESS"),
         Sets("collection."),
     ] = None
     tls_cert: Annotated[
-        Text, text("Certificate (PEM) for --listen; unencrypted if omitted.", "FILE"), Sets("collection.")
+        Text, valued("Certificate (PEM) for --listen; unencrypted if omitted.", "FILE"), Sets("collection.")
     ] = None
-    tls_key: Annotated[Text, text("Private key (PEM) of --tls-cert.", "FILE"), Sets("collection.")] = None
+    tls_key: Annotated[Text, valued("Private key (PEM) of --tls-cert.", "FILE"), Sets("collection.")] = None
     timeout_wait: Annotated[
         Text, number("Seconds to wait for an engine. [default: 60]", "S"), Sets("env_settings.")
     ] = None

@@ -26,14 +26,19 @@ class Sets:
     value: Any = True
 
 
-def text(about: str, metavar: str) -> Parameter:
-    """A flag with a text argument."""
+def valued(about: str, metavar: str) -> Parameter:
+    """A flag with an argument."""
     return Parameter(help=about, metavar=metavar)
 
 
 def number(about: str, metavar: str = "N") -> Parameter:
     """A flag with a number as its argument, which may be negative."""
     return Parameter(help=about, metavar=metavar, allow_leading_hyphen=True)
+
+
+def output_to(about: str, metavar: str = "FILE", *aliases: str) -> Parameter:
+    """The flag that names what a command writes."""
+    return Parameter(name=("--output", *aliases, "-o"), help=about, metavar=metavar)
 
 
 def overridden(group: type) -> Iterator[tuple[str, str, Any]]:

@@ -9,17 +9,17 @@ from typing import Annotated, Literal
 from cyclopts import App, Group, Parameter
 
 from tau_trainer.cli.engines import EngineFlags, ManyEngineFlags, PairFlags
-from tau_trainer.cli.flags import Sets, Switch, Text, number, text
+from tau_trainer.cli.flags import Sets, Switch, Text, number, output_to, valued
 
 SEARCH = Group("Search", sort_key=0)
 RUN = Group("Run", sort_key=1)
 LEARNING = Group("Learning", sort_key=4)
 OUTPUT = Group("Output", sort_key=5)
 
-ResultsDir = Annotated[str, Parameter(help="Folder that holds the runs. [default: results]", metavar="DIR")]
+ResultsDir = Annotated[str, valued("Folder that holds the runs. [default: results]", "DIR")]
 Set = Annotated[
     tuple[str, ...],
-    text("Override any setting, such as behaviors.*.hyperparameters.beta=1e-3; may be repeated.", "KEY=VALUE"),
+    valued("Override any setting, such as behaviors.*.hyperparameters.beta=1e-3; may be repeated.", "KEY=VALUE"),
 ]
 Run = Annotated[str, Parameter(help="A run's id, or the path of its folder.")]
 Export = Annotated[
@@ -29,7 +29,7 @@ Export = Annotated[
 Json = Annotated[bool, Parameter(group=OUTPUT, help="Print one JSON object to stdout.")]
 Debug = Annotated[bool, Parameter(group=OUTPUT, help="Show tracebacks.")]
 Force = Annotated[bool, Parameter(help="Overwrite the output file.")]
-Output = Annotated[Path, Parameter(name=("--output", "-o"), help="File to write.", metavar="FILE")]
+Output = Annotated[Path, output_to("File to write.")]
 Config = Annotated[
     str | None, Parameter(help="ML-Agents YAML file, or the name of a shipped one. [default: ML-Agents' defaults]")
 ]
@@ -40,10 +40,10 @@ class SettingFlags:
     """The start of any run: settings and a seed."""
 
     results_dir: Annotated[
-        Text, text("Folder that holds the runs. [default: results]", "DIR"), Sets("checkpoint_settings.")
+        Text, valued("Folder that holds the runs. [default: results]", "DIR"), Sets("checkpoint_settings.")
     ] = None
     initialize_from: Annotated[
-        Text, text("Start with the weights of the run with this id.", "ID"), Sets("checkpoint_settings.")
+        Text, valued("Start with the weights of the run with this id.", "ID"), Sets("checkpoint_settings.")
     ] = None
     seed: Annotated[
         Text,
@@ -60,7 +60,7 @@ class WhichFlags:
 
     run_id: Annotated[
         Text,
-        text("Name of the run's folder. [default: the config's name, numbered]", "ID"),
+        valued("Name of the run's folder. [default: the config's name, numbered]", "ID"),
         Sets("checkpoint_settings."),
     ] = None
     resume: Annotated[Switch, Parameter(help="Resume this run."), Sets("checkpoint_settings.")] = None
@@ -128,7 +128,7 @@ class BatchFlags(AnyRunFlags):
     num_envs: Annotated[Text, number("Copies of the environment."), Sets("environment.")] = None
     device: Annotated[
         Text,
-        text("Device for all computation: cpu, cuda, cuda:N, mps. [default: cpu]", "DEVICE"),
+        valued("Device for all computation: cpu, cuda, cuda:N, mps. [default: cpu]", "DEVICE"),
         Sets("torch_settings."),
     ] = None
     devices: Annotated[
@@ -153,11 +153,7 @@ class FindFlags(SettingFlags):
     ] = "reward"
     output: Annotated[
         Path | None,
-        Parameter(
-            name=("--output", "--out", "-o"),
-            help="New or empty folder for the table and the plot. [default: results/find-...]",
-            metavar="DIR",
-        ),
+        output_to("New or empty folder for the table and the plot. [default: results/find-...]", "DIR", "--out"),
     ] = None
 
 
@@ -168,7 +164,7 @@ class ClusterFlags:
 
     cluster: Annotated[
         Text,
-        text(
+        valued(
             "Play on the nodes of a Ray cluster: local[:N] (a private cluster of N nodes on this machine), HOST:PORT, "
             "or RAY_ADDRESS (the value of that variable).",
             "ADDRESS",
@@ -187,11 +183,11 @@ class CompareFlags(FindFlags):
 
     decisions: Annotated[
         int | None,
-        Parameter(help="Decisions for each trial. [default: 20 updates, or 10,000 if off-policy]", metavar="N"),
+        valued("Decisions for each trial. [default: 20 updates, or 10,000 if off-policy]", "N"),
     ] = None
     jobs: Annotated[
         int | None,
-        Parameter(help="Trials at once. [default: one per core, or as many as fit on nodes]", metavar="N"),
+        valued("Trials at once. [default: one per core, or as many as fit on nodes]", "N"),
     ] = None
     cluster: ClusterFlags = ClusterFlags()
 
@@ -204,19 +200,14 @@ class SweepFlags(SettingFlags):
     trials: Annotated[
         Text, number("Number of runs with different values. [default: the config's, or 10]"), Sets("sweep.")
     ] = None
-    jobs: Annotated[int | None, Parameter(help="Trials at once. [default: as many as fit]", metavar="N")] = None
+    jobs: Annotated[int | None, valued("Trials at once. [default: as many as fit]", "N")] = None
     output: Annotated[
-        Path | None,
-        Parameter(
-            name=("--output", "--out", "-o"),
-            help="New or empty folder for the sweep. [default: results/sweep-...]",
-            metavar="DIR",
-        ),
+        Path | None, output_to("New or empty folder for the sweep. [default: results/sweep-...]", "DIR", "--out")
     ] = None
     resume: Annotated[bool, Parameter(help="Resume the sweep in --output, or the newest of this config.")] = False
     cluster: Annotated[
         Text,
-        text("Ray cluster to use: local[:N], HOST:PORT, or RAY_ADDRESS. [default: local]", "ADDRESS"),
+        valued("Ray cluster to use: local[:N], HOST:PORT, or RAY_ADDRESS. [default: local]", "ADDRESS"),
         Sets("sweep.cluster.address"),
     ] = None
     insecure: Annotated[
@@ -241,7 +232,7 @@ class LearningFlags:
     ] = None
     torch_device: Annotated[
         Text,
-        text("Device for learning: cpu, cuda, cuda:N, mps. [default: cpu]", "DEVICE"),
+        valued("Device for learning: cpu, cuda, cuda:N, mps. [default: cpu]", "DEVICE"),
         Sets("torch_settings.device"),
     ] = None
 
@@ -270,9 +261,7 @@ class OutputFlags:
 
     quiet: Annotated[bool, Parameter(help="Show only errors.")] = False
     json: Annotated[bool, Parameter(help="Print one JSON object per line to stdout.")] = False
-    log: Annotated[
-        Path | None, Parameter(help="Write all output to FILE instead, errors included.", metavar="FILE")
-    ] = None
+    log: Annotated[Path | None, valued("Write all output to FILE instead, errors included.", "FILE")] = None
     debug: Annotated[Switch, Parameter(help="Show tracebacks."), Sets("debug")] = None
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tau_trainer.cli.messages import show_status
@@ -68,3 +71,20 @@ class ProgressBar:
             elif time.monotonic() >= self._next.get(name, self._first):
                 self._next[name] = time.monotonic() + _TELL_S
                 show_status(f"{name} {min(share, 1.0):.0%}: {text}")
+
+
+@contextmanager
+def stoppable(stop: Callable[[], None], then: str) -> Iterator[None]:
+    """The first Ctrl-C calls ``stop``, the second ends at once. ``then``: the fate of the result after the first."""
+    from tau_trainer.runs.session import on_interrupt
+
+    pressed = itertools.count(1)
+
+    def interrupted() -> None:
+        if next(pressed) > 1:
+            raise KeyboardInterrupt
+        stop()
+        show_status(f"stopping; {then} (press Ctrl-C again to quit at once)")
+
+    with on_interrupt(interrupted):
+        yield

@@ -67,11 +67,11 @@ class ConfigArgs:
 
     def load(self) -> RunSettings:
         """The validated settings. Raises SettingsError."""
-        from tau_trainer.settings.loading import load_form
+        from tau_trainer.settings import load_settings
 
         if self.resumed:
             self._check_trainer_types()
-        return load_form(self.batched, self.config, self.overrides, self.lenient, self.flags)
+        return load_settings(self.config, self.overrides, lenient=self.lenient, flags=self.flags, batched=self.batched)
 
     def read(self, warn: Callable[[str], None]) -> tuple[RunSettings, Problems]:
         """The settings, trainable or not, and their places; ``warn`` receives skipped keys. Raises SettingsError."""
@@ -125,8 +125,8 @@ class ConfigArgs:
             if len(given) != 1:
                 raise SettingsError("--resume and --force contradict each other; give one of them")
             other = "force" if given == ["resume"] else "resume"
-            chosen = chosen.model_copy(update={other: False, "load_model": False})
-        return settings.model_copy(update={"checkpoint_settings": chosen})
+            chosen = chosen.having(**{other: False}, load_model=False)
+        return settings.having(checkpoint_settings=chosen)
 
 
 def learn_request(config: str | None, flags: LearnFlags) -> ConfigArgs:
@@ -285,7 +285,7 @@ def _a_pair_for_each_engine(settings: RunSettings, *, chosen: bool) -> RunSettin
             f"--pairs {settings.tau.pairs}: there is only one editor; leave --pairs out, set the number of "
             "agents in the editor with --agents, or name a build with --env"
         )
-    return settings.model_copy(update={"tau": settings.tau.model_copy(update={"pairs": env.engines})})
+    return settings.having(tau={"pairs": env.engines})
 
 
 def _names_engine(config: Path) -> bool:
@@ -302,8 +302,7 @@ def _with_pairs(settings: RunSettings) -> RunSettings:
 
     engines = settings.env_settings.num_envs
     if settings.tau is None:
-        tau = TauSettings(pairs=engines) if engines > 1 else TauSettings()
-        return settings.model_copy(update={"tau": tau})
+        return settings.having(tau=TauSettings(pairs=engines) if engines > 1 else TauSettings())
     if engines not in (1, settings.tau.pairs):
         _log.warning("env_settings.num_envs (%d) is ignored; tau.pairs (--pairs) is %d", engines, settings.tau.pairs)
     return settings

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tau_trainer.cli.messages import set_up_logging, show_error
+from tau_trainer.cli.messages import set_up_logging, show_error, show_status
 from tau_trainer.cli.options import OutputFlags
 from tau_trainer.errors import SettingsError
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from tau_trainer.metrics import TerminalMode
     from tau_trainer.settings import RunSettings
     from tau_trainer.training.plan import RunKind
+
+_LEAST_S = 0.1
+"""Minimum duration of a measurement, in seconds."""
 
 
 def prepare(shown: OutputFlags) -> None:
@@ -28,6 +31,17 @@ def prepare(shown: OutputFlags) -> None:
 
             raise SettingsError(f"--log {shown.log}: cannot be written ({reason(error)}); name another file") from error
     set_up_logging(debug=bool(shown.debug), quiet=shown.quiet)
+
+
+def told(shown: OutputFlags, *, always: bool = False) -> Callable[[str], None]:
+    """Shows sentences on the way, unless the flags forbid it; ``always``: in any case."""
+    return show_status if always or not (shown.quiet or shown.json) else lambda _: None
+
+
+def check_seconds(seconds: float) -> None:
+    """Raises SettingsError if there is no time to measure anything."""
+    if not _LEAST_S <= seconds < float("inf"):
+        raise SettingsError(f"--seconds {seconds:g}: must be a number from {_LEAST_S:g} up")
 
 
 def train(command: RunKind, settings: RunSettings, shown: OutputFlags) -> int:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError
-from pydantic_core import PydanticCustomError
 
 from tau_trainer.settings.document import read_document
-from tau_trainer.settings.kinds import Bool, NaturalFloat, NaturalInt, PositiveInt, Section, Text
+from tau_trainer.settings.kinds import Bool, NaturalFloat, NaturalInt, PositiveInt, Section, Text, invalid
 from tau_trainer.settings.problems import Problems
 
 
@@ -20,7 +19,7 @@ def _plain(pattern: str, what: str) -> BeforeValidator:
 
     def check(value: Any) -> Any:
         if not isinstance(value, str) or not re.fullmatch(pattern, value):
-            raise PydanticCustomError("plain", "must be {what}", {"what": what})
+            raise invalid(f"must be {what}")
         return value
 
     return BeforeValidator(check)

@@ -140,9 +140,7 @@ async def team_matches(
                 seats = len(teams())
                 seat += 1
                 before, now = found.get(pair, Games(f"{pair[0]} - {pair[1]}")), referee.games
-                for result, count in ((1.0, now.won), (0.5, now.drawn), (0.0, now.lost)):
-                    before = before.and_more(result, count)
-                found[pair] = before
+                found[pair] = before.and_these(now.won, now.drawn, now.lost)
     finally:
         await environment.close()
     return found
@@ -153,10 +151,7 @@ def standings(found: Mapping[tuple[str, str], Games]) -> list[Games]:
     totals: dict[str, Games] = {}
     for (first, second), games in found.items():
         for name, won, lost in ((first, games.won, games.lost), (second, games.lost, games.won)):
-            total = totals.get(name, Games(name))
-            for result, count in ((1.0, won), (0.5, games.drawn), (0.0, lost)):
-                total = total.and_more(result, count)
-            totals[name] = total
+            totals[name] = totals.get(name, Games(name)).and_these(won, games.drawn, lost)
     return sorted(totals.values(), key=lambda total: -(total.score or 0.0))
 
 

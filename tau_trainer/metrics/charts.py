@@ -8,7 +8,7 @@ mean of the values behind each point, cut at the lowest and the highest value if
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -126,22 +126,13 @@ def group_of(key: str, task: Mapping[str, str]) -> str:
     return next((group for prefix, group in _PREFIXES.items() if key.startswith(prefix)), GAME)
 
 
-def _combined(task: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str], str]]:
+def _combined(task: Mapping[str, str]) -> Sequence[tuple[str, dict[str, str], str]]:
     """Charts with several scalars: group, names of the lines by key, and the key of the baselines' score."""
-    reward, success = task.get("reward", ""), task.get("success", "")
-    yield (
-        REWARD,
-        {reward: "training", keys.VALIDATION_REWARD: "validation", TEST_REWARD: "test, exported policy"},
-        "reward",
-    )
-    yield (
-        ACCURACY,
-        {
-            success: "success in training",
-            keys.VALIDATION_ACCURACY: "validation accuracy",
-            TEST_ACCURACY: "test accuracy, exported policy",
-        },
-        "accuracy",
+    rewards = {task.get("reward", ""): "training", keys.VALIDATION_REWARD: "validation"}
+    shares = {task.get("success", ""): "success in training", keys.VALIDATION_ACCURACY: "validation accuracy"}
+    return (
+        (REWARD, rewards | {TEST_REWARD: "test, exported policy"}, "reward"),
+        (ACCURACY, shares | {TEST_ACCURACY: "test accuracy, exported policy"}, "accuracy"),
     )
 
 

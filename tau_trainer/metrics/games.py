@@ -55,6 +55,10 @@ class Games:
         kind = "won" if result > 0.5 else "lost" if result < 0.5 else "drawn"
         return replace(self, **{kind: getattr(self, kind) + count})
 
+    def and_these(self, won: int, drawn: int, lost: int) -> Games:
+        """These games and more against the same opponent."""
+        return replace(self, won=self.won + won, drawn=self.drawn + drawn, lost=self.lost + lost)
+
     @property
     def record(self) -> dict[str, Any]:
         """Everything, for JSON."""

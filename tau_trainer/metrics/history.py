@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,7 @@ class Curve:
 
     def add(self, x: float, y: object) -> None:
         """Append a point, or replace the last one if it has the same ``x``; skip values that are not finite numbers."""
-        value = _number(y)
+        value = number(y)
         if value is not None:
             if self.x and self.x[-1] == x:
                 del self.x[-1], self.y[-1]
@@ -98,7 +99,7 @@ class History:
         history = cls()
         before, last = 0.0, 0.0  # seconds of earlier starts, and the clock of this one
         for record in records:
-            elapsed = _number(record.get("elapsed"))
+            elapsed = number(record.get("elapsed"))
             if elapsed is not None:
                 before, last = (before + last if elapsed < last - NEW_START_S else before), elapsed
             match record:
@@ -165,43 +166,41 @@ class History:
                 if (clock := clocks[line]) is not None and clock.x
             }
 
-        return replace(
-            self,
-            curves={key: timed(lines) for key, lines in self.curves.items()},
-            deviations={key: timed(lines) for key, lines in self.deviations.items()},
-            lows={key: timed(lines) for key, lines in self.lows.items()},
-            highs={key: timed(lines) for key, lines in self.highs.items()},
-            steps={name: int(clock.y[-1]) for name, clock in self.seconds.items() if clock.y},
-        )
+        kinds = ("curves", "deviations", "lows", "highs")
+        found: dict[str, Any] = {
+            kind: {key: timed(lines) for key, lines in getattr(self, kind).items()} for kind in kinds
+        }
+        steps = {name: int(clock.y[-1]) for name, clock in self.seconds.items() if clock.y}
+        return replace(self, **found, steps=steps)
 
     def _lines(self, key: str) -> list[tuple[Line, Curve]]:
         return [(line, curve) for line, curve in self.curves.get(key, {}).items() if curve.x]
 
     def _add_summary(self, behavior: str, step: int, record: Json) -> None:
         self.steps[behavior] = step
-        for key, value in _mapping(record.get("values")).items():
+        for key, value in mapping(record.get("values")).items():
             self._curve(key, (behavior, None)).add(step, value)
-        for key, statistics in _mapping(record.get("statistics")).items():
+        for key, statistics in mapping(record.get("statistics")).items():
             for name, spread in (("std", self.deviations), ("min", self.lows), ("max", self.highs)):
                 line = spread.setdefault(key, {}).setdefault((behavior, None), Curve())
-                line.add(step, _mapping(statistics).get(name))
-        for pair, values in _mapping(record.get("pairs")).items():
-            for key, value in _mapping(values).items():
+                line.add(step, mapping(statistics).get(name))
+        for pair, values in mapping(record.get("pairs")).items():
+            for key, value in mapping(values).items():
                 self._curve(key, (behavior, str(pair))).add(step, value)
 
     def _add_baselines(self, values: Json) -> None:
         for name, scores in values.items():
             if isinstance(scores, Mapping):
-                known = {key: _number(value) for key, value in scores.items()}
+                known = {key: number(value) for key, value in scores.items()}
                 self.baselines[str(name)] = {key: value for key, value in known.items() if value is not None}
 
     def add_evaluation(self, evaluation: object) -> None:
         """Add the exported policy's scores on test rows, from the content of ``evaluation.json``."""
-        self.evaluation = content = _mapping(evaluation)
+        self.evaluation = content = mapping(evaluation)
         if not self.baselines:
-            self._add_baselines(_mapping(content.get("baselines")))
-        exported = _mapping(_mapping(content.get("policies")).get(str(content.get("exported"))))
-        decisions = _number(exported.get("decisions", 0))
+            self._add_baselines(mapping(content.get("baselines")))
+        exported = mapping(mapping(content.get("policies")).get(str(content.get("exported"))))
+        decisions = number(exported.get("decisions", 0))
         if len(self.steps) == 1 and decisions is not None:
             [behavior] = self.steps
             for key, score in ((TEST_ACCURACY, "accuracy"), (TEST_REWARD, "reward")):
@@ -220,12 +219,12 @@ class History:
             self.seconds[behavior].cut(step)
 
 
-def _mapping(value: object) -> Json:
-    """``value`` if it is a mapping, otherwise an empty one: the log may be damaged."""
+def mapping(value: object) -> Json:
+    """``value`` if it is a mapping, otherwise an empty one: the file may be damaged."""
     return value if isinstance(value, Mapping) else {}
 
 
-def _number(value: object) -> float | None:
+def number(value: object) -> float | None:
     """``value`` as a float; None if it is not a finite number."""
     return float(value) if isinstance(value, int | float) and abs(value) <= sys.float_info.max else None
 

@@ -33,18 +33,39 @@ class JsonRecorder(Recorder):
 
     def on_summary(self, summary: Summary) -> None:
         """Write a line of type ``summary``."""
-        self._write(summary_record(summary))
+        pairs = {pair: {key: known.value for key, known in values.items()} for pair, values in summary.pairs.items()}
+        several = {key: known for key, known in summary.statistics.items() if known.count != 1}
+        self._write(
+            "summary",
+            time=round(summary.time, 3),
+            elapsed=round(summary.elapsed_s, 3),
+            behavior=summary.behavior,
+            step=summary.step,
+            decisions_per_second=round(summary.decisions_per_second, 3),
+            eta=summary.eta_s,
+            training=summary.training,
+            values=summary.values,
+            statistics={key: _statistics_record(known) for key, known in several.items()},
+            pairs=pairs,
+        )
 
     def on_event(self, event: Event) -> None:
-        """Write a line of type ``event``."""
-        self._write(event_record(event))
+        """Write a line of type ``event``, with the event's own ``fields``."""
+        times = {"time": round(event.time, 3), "elapsed": round(event.elapsed_s, 3)}
+        self._write("event", **times, kind=event.kind, fields=dict(event.fields))
 
     def on_result(self, result: RunReport) -> None:
-        """Write a line of type ``result``."""
-        self._write(result_record(result))
+        """Write a line of type ``result``, without the content of evaluation.json."""
+        scores = {name: result.score(name) for name in ("reward", "accuracy", "accuracy_train")}
+        behaviors = [{**asdict(each), "games": [games.record for games in each.games]} for each in result.behaviors]
+        left = {**_fields(result, *_LEFT), "behaviors": behaviors}
+        self._write("result", **_fields(result, *_ENDED), **scores, **left)
+
+    def _write(self, kind: str, /, **fields: Any) -> None:
+        self._put(to_line({"type": kind, "schema": SCHEMA, **fields}))
 
     @abstractmethod
-    def _write(self, record: Json) -> None: ...
+    def _put(self, line: str) -> None: ...
 
 
 class JsonLines(JsonRecorder):
@@ -65,14 +86,14 @@ class JsonLines(JsonRecorder):
             self._file.close()
             self._file = None
 
-    def _write(self, record: Json) -> None:
+    def _put(self, line: str) -> None:
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             torn = _ends_torn(self.path)
             self._file = self.path.open("a", encoding="utf-8", newline="\n")
             if torn:
                 self._file.write("\n")
-        self._file.write(to_line(record))
+        self._file.write(line)
         self._file.flush()
 
 
@@ -89,55 +110,12 @@ class JsonStream(JsonRecorder):
         """Write a line of type ``snapshot``, unless one was written less than a second ago."""
         if snapshot.elapsed_s >= self._next_snapshot:
             self._next_snapshot = snapshot.elapsed_s + _SNAPSHOT_S
-            self._write(snapshot_record(snapshot))
+            pairs = [_fields(pair, *_PAIR) for pair in snapshot.pairs]  # what changes during training
+            self._write("snapshot", **{**asdict(snapshot), "pairs": pairs})
 
-    def _write(self, record: Json) -> None:
-        self._stream.write(to_line(record))
+    def _put(self, line: str) -> None:
+        self._stream.write(line)
         self._stream.flush()
-
-
-def summary_record(summary: Summary) -> dict[str, Any]:
-    """``time, elapsed, behavior, step, decisions_per_second, eta, training, values, statistics, pairs``."""
-    return {
-        "type": "summary",
-        "schema": SCHEMA,
-        "time": round(summary.time, 3),
-        "elapsed": round(summary.elapsed_s, 3),
-        "behavior": summary.behavior,
-        "step": summary.step,
-        "decisions_per_second": round(summary.decisions_per_second, 3),
-        "eta": summary.eta_s,
-        "training": summary.training,
-        "values": summary.values,
-        "statistics": {key: _statistics_record(known) for key, known in summary.statistics.items() if known.count != 1},
-        "pairs": {pair: {key: known.value for key, known in values.items()} for pair, values in summary.pairs.items()},
-    }
-
-
-def event_record(event: Event) -> dict[str, Any]:
-    """``time, elapsed, kind`` and the event's own fields."""
-    return {
-        "type": "event",
-        "schema": SCHEMA,
-        "time": round(event.time, 3),
-        "elapsed": round(event.elapsed_s, 3),
-        "kind": event.kind,
-        "fields": dict(event.fields),
-    }
-
-
-def snapshot_record(snapshot: RunSnapshot) -> dict[str, Any]:
-    """All fields of the snapshot; of its pairs, only those that change during training."""
-    pairs = [_fields(pair, *_PAIR) for pair in snapshot.pairs]
-    return {"type": "snapshot", "schema": SCHEMA, **asdict(snapshot), "pairs": pairs}
-
-
-def result_record(result: RunReport) -> dict[str, Any]:
-    """The result of a run, without the content of evaluation.json."""
-    scores = {name: result.score(name) for name in ("reward", "accuracy", "accuracy_train")}
-    behaviors = [{**asdict(each), "games": [games.record for games in each.games]} for each in result.behaviors]
-    left = {**_fields(result, *_LEFT), "behaviors": behaviors}
-    return {"type": "result", "schema": SCHEMA, **_fields(result, *_ENDED), **scores, **left}
 
 
 _PAIR = (

@@ -98,10 +98,7 @@ class ResultView:
 
 
 def _score_table(result: RunReport) -> Table:
-    table = _table()
-    table.add_column("test rows", no_wrap=True)
-    table.add_column("reward", justify="right", no_wrap=True)
-    table.add_column("accuracy", justify="right", no_wrap=True)
+    table = _table("test rows", "reward", "accuracy")
     for name, reward, accuracy in scores(result):
         style = "bold" if name == "policy" else "dim"
         table.add_row(Text(shown(name)), format_reward(reward), format_percent(accuracy), style=style)
@@ -109,11 +106,8 @@ def _score_table(result: RunReport) -> Table:
 
 
 def _behavior_table(result: RunReport) -> Table:
-    table = _table()
-    table.add_column("behavior", no_wrap=True, overflow="ellipsis")
     groups = any(behavior.mean_group_reward is not None for behavior in result.behaviors)
-    for heading in (result.unit, "episodes", "mean reward", *(["mean group reward"] if groups else [])):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = _table("behavior", result.unit, "episodes", "mean reward", *(["mean group reward"] if groups else []))
     for behavior in result.behaviors:
         counts = map(format_count, (behavior.step, behavior.episodes))
         means = map(format_reward, [behavior.mean_reward, *([behavior.mean_group_reward] if groups else [])])
@@ -127,9 +121,7 @@ def _elo(behavior: BehaviorSnapshot) -> str:
 
 def games_table(games: Sequence[Games]) -> Table:
     """Results by opponent, as an object that rich can draw."""
-    table = _table()
-    for heading in HEADINGS:
-        table.add_column(heading, justify="left" if heading == HEADINGS[0] else "right", no_wrap=True)
+    table = _table(*HEADINGS)
     for some in games:
         table.add_row(*(Text(shown(cell)) for cell in some.cells))
     return table
@@ -144,5 +136,10 @@ def _file_table(result: RunReport) -> Table:
     return grid
 
 
-def _table() -> Table:
-    return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+def _table(first: str, *others: str) -> Table:
+    """A table with these headings; all columns but the first are aligned to the right."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column(first, no_wrap=True)
+    for heading in others:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table

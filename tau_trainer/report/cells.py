@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from tau_trainer.report.html import Markup, cell, element, table
+from tau_trainer.report.html import Markup, note, row_of, table
 from tau_trainer.report.numbers import Shown, mean_and_deviation
 from tau_trainer.report.records import RunRecord
 
@@ -20,8 +20,7 @@ def figures(head: Sequence[str], rows: Sequence[Sequence[object]], marked: Colle
     """A table of figures without its empty columns; ``marked`` rows are highlighted."""
     kept = [i for i in range(len(head)) if i == 0 or any(row[i] not in ("-", "") for row in rows)]
     lines = [
-        element("tr", *(cell(row[i]) for i in kept), class_="sum" if number in marked else None)
-        for number, row in enumerate(rows)
+        row_of((row[i] for i in kept), class_="sum" if number in marked else None) for number, row in enumerate(rows)
     ]
     return table((head[i] for i in kept), lines, class_="figures")
 
@@ -29,7 +28,7 @@ def figures(head: Sequence[str], rows: Sequence[Sequence[object]], marked: Colle
 def more(rows: Sequence[object]) -> Markup | None:
     """A note with the number of rows that were left out."""
     count = len(rows) - MOST_ROWS
-    return element("p", f"{count:,} more are left out here.", class_="note") if count > 0 else None
+    return note(f"{count:,} more are left out here.") if count > 0 else None
 
 
 def or_dash(value: float | None, text: Shown) -> str:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tau_trainer.metrics.charts import Chart, Line, thin, thin_band
+from tau_trainer.metrics.format import format_percent
 from tau_trainer.metrics.history import Curve
 from tau_trainer.metrics.plot import spread
 from tau_trainer.report.html import Markup, element, join
-from tau_trainer.report.numbers import Shown, compact, exact, percent
+from tau_trainer.report.numbers import Shown, compact, exact
 
 _BOX = 1000
 """Width and height of the box for lines, in its own units."""
@@ -88,7 +89,7 @@ def draw(chart: Chart, last: float, detail: Detail, *, width: Width = "whole", b
     x = Scale(0.0, last)
     ticks = [0.0, 0.25, 0.5, 0.75, 1.0] if chart.share else nice_ticks(*_y_range(chart))
     y = Scale(ticks[0], ticks[-1])
-    shown = percent if chart.share else exact
+    shown = format_percent if chart.share else exact
     box = element(
         "svg",
         *(_band(line, x, y, detail) for line in chart.lines),

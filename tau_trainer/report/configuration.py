@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ import yaml
 from pydantic import BaseModel
 
 from tau_trainer.errors import TauError
+from tau_trainer.metrics.history import mapping
+from tau_trainer.metrics.tensorboard import flattened
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.settings.kinds import Section
 
@@ -62,16 +64,16 @@ class Configuration:
 def _plain(path: Path) -> dict[str, Setting]:
     """All values of an invalid file, each its own default."""
     try:
-        values = dict(_flat(yaml.safe_load(path.read_text("utf-8")), ""))
+        values = dict(flattened(mapping(yaml.safe_load(path.read_text("utf-8")))))
     except (OSError, ValueError, yaml.YAMLError, RecursionError):
         return {}
-    return {place: Setting(place, value, value) for place, value in values.items() if place}
+    return {place: Setting(place, value, value) for place, value in values.items()}
 
 
 def _compared(settings: RunSettings) -> dict[str, Setting]:
     """All values with their defaults."""
-    defaults = dict(_flat(_defaults(settings, on_tensors=settings.environment is not None), ""))
-    values = _flat(settings.model_dump(mode="json"), "")
+    defaults = dict(flattened(_defaults(settings, on_tensors=settings.environment is not None)))
+    values = flattened(settings.model_dump(mode="json"))
     return {place: Setting(place, value, defaults.get(place)) for place, value in values}
 
 
@@ -89,12 +91,3 @@ def _defaults(model: BaseModel, *, on_tensors: bool) -> dict[str, Any]:
         else:
             result[name] = bare.model_dump(mode="json", include={name}, warnings=False).get(name)
     return result
-
-
-def _flat(value: object, place: str) -> Iterator[tuple[str, object]]:
-    """All values of nested tables by dotted key; an empty table is a value."""
-    if isinstance(value, Mapping) and value:
-        for key, item in value.items():
-            yield from _flat(item, f"{place}.{key}" if place else str(key))
-    else:
-        yield place, value

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tau_trainer.metrics import keys
+from tau_trainer.metrics.format import format_percent
+from tau_trainer.metrics.history import mapping, number
 from tau_trainer.report.cells import MOST_ROWS, NOTHING, cut, figures, more, of_run, or_dash, plural
 from tau_trainer.report.chart import MOST_COLORS, stack
-from tau_trainer.report.html import Markup, cell, element, join, table
-from tau_trainer.report.numbers import duration, percent, size, when
+from tau_trainer.report.html import Markup, cell, element, join, note, table
+from tau_trainer.report.numbers import duration, size, when
 from tau_trainer.report.numbers import reward as signed
-from tau_trainer.report.records import FAULTS, RunRecord, SavedPolicy, SessionRecord, mapping, number
+from tau_trainer.report.records import FAULTS, RunRecord, SavedPolicy, SessionRecord
 
 
 def lessons(runs: Sequence[RunRecord]) -> Markup:
@@ -34,11 +36,11 @@ def pairs(runs: Sequence[RunRecord]) -> Markup:
             facts = mapping(by_pair.get(name))
             rows.append(
                 (
-                    element("th", f"{of_run(runs, run)}{run.history.part} {name}", scope="row"),
+                    f"{of_run(runs, run)}{run.history.part} {name}",
                     pair.state,
                     or_dash(number(facts.get("decisions")), lambda count: f"{count:,.0f}"),
                     or_dash(curve.y[-1] if curve else None, signed),
-                    or_dash(number(facts.get("validation_accuracy")), percent),
+                    format_percent(number(facts.get("validation_accuracy"))),
                     f"{pair.restarts:,}",
                 )
             )
@@ -60,11 +62,11 @@ def checkpoints(runs: Sequence[RunRecord]) -> Markup:
                 first = rank is not None and rank == best and len(saved) > 1
                 tag = element("span", "best", class_="tag") if first else None
                 cells = (
-                    element("th", f"{of_run(runs, run)}{learner}-{policy.step}", tag, scope="row"),
+                    join([f"{of_run(runs, run)}{learner}-{policy.step}", tag]),
                     f"{policy.step:,}",
                     or_dash(_at(run, policy, run.history.reward_key), signed),
                     or_dash(_at(run, policy, keys.GROUP_CUMULATIVE_REWARD), signed),
-                    or_dash(policy.accuracy, percent),
+                    format_percent(policy.accuracy),
                     "-" if policy.best is None else f"after {policy.best:,} decisions",
                     when(policy.created),
                     size(policy.size),
@@ -116,7 +118,7 @@ def time(runs: Sequence[RunRecord]) -> Markup:
         parts.append(stack([*zip(_SPLIT, amounts, strict=True)], duration))
         rows.append(
             (
-                element("th", run.name, scope="row"),
+                run.name,
                 duration(run.seconds),
                 *map(duration, amounts),
                 f"{updates:,}",
@@ -127,13 +129,13 @@ def time(runs: Sequence[RunRecord]) -> Markup:
         )
     legend = [element("li", name, class_=f"piece c{i % MOST_COLORS}") for i, name in enumerate(_SPLIT)]
     head = ("run", "all", *_SPLIT, "updates", "in updates", "an update", "held for learning")
-    note = "Updates run while agents act, so their time is no loss. Held for learning: engines waited for an update."
+    said = "Updates run while agents act, so their time is no loss. Held for learning: engines waited for an update."
     return join(
         [
             element("ul", *legend, class_="legend"),
             *parts,
             figures(head, rows),
-            element("p", note, class_="note"),
+            note(said),
             *(_phases(runs, who) for who in ("pairs", "learners")),
         ]
     )
@@ -152,8 +154,8 @@ def _phases(runs: Sequence[RunRecord], who: str) -> Markup | None:
             found.append((run, spent, total))
             head += [name for name in spent if name not in head]
     for run, spent, total in found:
-        shares = (percent(spent[name] / total) if name in spent else "-" for name in head)
-        rows.append((element("th", run.name, scope="row"), *shares))
+        shares = (format_percent(spent[name] / total) if name in spent else "-" for name in head)
+        rows.append((run.name, *shares))
     return figures((f"time of the {who}", *head), rows) if rows else None
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from tau_trainer.metrics.charts import Chart, Line
 from tau_trainer.metrics.games import HEADINGS, Games
-from tau_trainer.metrics.history import Curve
+from tau_trainer.metrics.history import Curve, mapping, number
 from tau_trainer.report.cells import NOTHING, of_run
 from tau_trainer.report.chart import Detail, draw
-from tau_trainer.report.html import Markup, element, join, table
-from tau_trainer.report.records import RunRecord, mapping, number
+from tau_trainer.report.html import Markup, element, join, note, row_of, table
+from tau_trainer.report.records import RunRecord
 from tau_trainer.specs import Json
 
 _ABOUT = (
@@ -25,7 +25,7 @@ def games(runs: Sequence[RunRecord], last: float, detail: Detail) -> Markup:
     if not found:
         return NOTHING
     parts = [part for name, behavior in found for part in _behavior(name, behavior, last, detail)]
-    return join([*parts, element("p", _ABOUT, class_="note")])
+    return join([*parts, note(_ABOUT)])
 
 
 def _behaviors(run: RunRecord) -> Iterator[Json]:
@@ -67,7 +67,7 @@ def _made(games: Games) -> int:
 def _row(games: Games) -> Markup:
     head, *cells = games.cells
     numbers = [element("td", cell, class_="number") for cell in cells]
-    return element("tr", element("th", head, scope="row"), *numbers)
+    return row_of((head, *numbers))
 
 
 def _games(row: Json) -> Games | None:

@@ -42,10 +42,21 @@ def element(tag: str, /, *children: object, **attributes: object) -> Markup:
     return Markup(f"<{' '.join(words)}>{join(children)}{end}")
 
 
+def note(*children: object) -> Markup:
+    """A remark below or beside something."""
+    return element("p", *children, class_="note")
+
+
+def row_of(cells: Iterable[object], **attributes: object) -> Markup:
+    """A row of a table, whose first cell is its heading."""
+    first, *others = cells
+    return element("tr", element("th", first, scope="row"), *map(cell, others), **attributes)
+
+
 def table(head: Iterable[object], rows: Iterable[Iterable[object]], **attributes: object) -> Markup:
     """A table that scrolls if it is too wide. A row may be a ready ``<tr>``."""
     top = element("thead", element("tr", *(element("th", heading, scope="col") for heading in head)))
-    body = [row if isinstance(row, Markup) else element("tr", *map(cell, row)) for row in rows]
+    body = [row if isinstance(row, Markup) else row_of(row) for row in rows]
     return element("div", element("table", top, element("tbody", *body), **attributes), class_="scroll")
 
 

@@ -36,11 +36,6 @@ def compact(value: float) -> str:
     return f"{value:.4g}"
 
 
-def percent(share: float) -> str:
-    """``98.9 %``."""
-    return f"{100 * share:.1f} %"
-
-
 def size(count: float) -> str:
     """Bytes: ``1.9 MB``."""
     for limit, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):

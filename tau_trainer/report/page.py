@@ -12,7 +12,7 @@ from tau_trainer.metrics.charts import ACCURACY, LESSONS, REWARD, Chart, charts
 from tau_trainer.report import course, scores, setup
 from tau_trainer.report.chart import Detail, Width, band_sentence, draw, widths
 from tau_trainer.report.games import games
-from tau_trainer.report.html import Markup, element, join
+from tau_trainer.report.html import Markup, element, join, note
 from tau_trainer.report.records import RunRecord
 
 REPORT_NAME = "report.html"
@@ -87,15 +87,13 @@ def _sections(
             draw(chart, last, detail, width=width, band_told=bool(common))
             for chart, width in zip(room, shares, strict=True)
         ]
-        note = element("p", across, *map(band_sentence, common), class_="note") if across or common else None
+        above = note(across, *map(band_sentence, common)) if across or common else None
         more = len(those) - len(figures)
         left -= len(figures)
-        rest = (
-            element("p", f"{more:,} scalars more are in log.jsonl and in TensorBoard.", class_="note") if more else None
-        )
+        rest = note(f"{more:,} scalars more are in log.jsonl and in TensorBoard.") if more else None
         lessons = course.lessons(runs) if group == LESSONS else None
         if figures or rest:
-            yield group, join([note, element("div", *figures, class_="charts"), lessons, rest])
+            yield group, join([above, element("div", *figures, class_="charts"), lessons, rest])
     yield "Pairs" if any(run.history.part == "pair" for run in runs) else "Engines", course.pairs(runs)
     yield "Checkpoints", course.checkpoints(runs)
     yield "Time", course.time(runs)

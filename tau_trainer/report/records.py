@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tau_trainer.errors import CheckpointError, TauError
 from tau_trainer.files import reason
 from tau_trainer.metrics import keys, read_log
-from tau_trainer.metrics.history import NEW_START_S, History
+from tau_trainer.metrics.history import NEW_START_S, History, mapping, number
 from tau_trainer.report.configuration import Configuration
 from tau_trainer.runs.checkpoint_index import learner_names, scan
 from tau_trainer.runs.checkpoints import read_manifest
@@ -254,13 +254,3 @@ def _saved(manifest: Json) -> SavedPolicy:
         accuracy=number(newest.get(keys.VALIDATION_ACCURACY)),
         best=best if isinstance(best, int) else None,
     )
-
-
-def mapping(value: object) -> Json:
-    """``value`` if it is a mapping, otherwise an empty one: the file may be damaged."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def number(value: object) -> float | None:
-    """``value`` as a float; None if it is not a finite number."""
-    return float(value) if isinstance(value, int | float) and abs(value) < 1e300 else None

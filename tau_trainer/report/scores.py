@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tau_trainer.metrics import keys
+from tau_trainer.metrics.format import format_percent
+from tau_trainer.metrics.history import mapping, number
 from tau_trainer.report.cells import NOTHING, cut, figures, or_dash, places, plural, values_of, with_deviation
 from tau_trainer.report.chart import bar
-from tau_trainer.report.html import Markup, element, join, table
-from tau_trainer.report.numbers import duration, percent
+from tau_trainer.report.html import Markup, element, join, note, row_of, table
+from tau_trainer.report.numbers import duration
 from tau_trainer.report.numbers import reward as signed
-from tau_trainer.report.records import BROKEN_OFF, IN_PROGRESS, RunRecord, mapping, number
+from tau_trainer.report.records import BROKEN_OFF, IN_PROGRESS, RunRecord
 
 _KINDS = {"completed": "good", IN_PROGRESS: "running", "failed": "bad", BROKEN_OFF: "bad"}
 
@@ -53,7 +55,7 @@ def _tiles(runs: Sequence[RunRecord]) -> Iterator[tuple[str, object]]:
     yield "decisions", f"{sum(run.decisions for run in runs):,}"
     for name, found in (("test accuracy", _scores(runs, "accuracy")), ("test reward", _scores(runs, "reward"))):
         if found:
-            yield name, with_deviation(found, percent if name == "test accuracy" else signed)
+            yield name, with_deviation(found, format_percent if name == "test accuracy" else signed)
     final = [reward for run in runs if (reward := final_reward(run)) is not None]
     if final:
         yield "reward of the last summary", with_deviation(final, signed)
@@ -93,12 +95,12 @@ def runs(runs: Sequence[RunRecord]) -> Markup:
         return NOTHING
     rows: list[Sequence[object]] = [
         (
-            element("th", run.name, scope="row"),
+            run.name,
             run.outcome,
             run.provenance.get("seed", "-"),
             f"{run.decisions:,}",
             or_dash(final_reward(run), signed),
-            or_dash(number(run.evaluation.get("accuracy")), percent),
+            format_percent(number(run.evaluation.get("accuracy"))),
             or_dash(_speed(run), lambda speed: f"{speed:,.0f}"),
             duration(run.seconds),
         )
@@ -106,9 +108,10 @@ def runs(runs: Sequence[RunRecord]) -> Markup:
     ]
     final = [reward for run in runs if (reward := final_reward(run)) is not None]
     accuracy, speed = _scores(runs, "accuracy"), [known for run in runs if (known := _speed(run)) is not None]
-    summed: list[object] = [element("th", "mean ± standard deviation", scope="row"), "", "", ""]
+    summed: list[object] = ["mean ± standard deviation", "", "", ""]
     summed += [
-        with_deviation(values, text) if values else "-" for values, text in ((final, signed), (accuracy, percent))
+        with_deviation(values, text) if values else "-"
+        for values, text in ((final, signed), (accuracy, format_percent))
     ]
     summed += [with_deviation(speed, lambda value: f"{value:,.0f}") if speed else "-", ""]
     head = ("run", "outcome", "seed", "decisions", "last reward", "test accuracy", "decisions/s", "time")
@@ -121,8 +124,8 @@ def _differences(runs: Sequence[RunRecord]) -> Markup:
     found = {place: values_of(runs, place) for place in places(runs) if place not in _OWN}
     differing = {place: values for place, values in found.items() if len(set(values)) > 1}
     if not differing:
-        return element("p", "These runs have the same settings, except for seed and name.", class_="note")
-    rows = [(element("th", place, scope="row"), *values) for place, values in differing.items()]
+        return note("These runs have the same settings, except for seed and name.")
+    rows = [(place, *values) for place, values in differing.items()]
     count = f"{len(rows):,} {plural('setting', len(rows))}"
     return element(
         "details",
@@ -156,13 +159,13 @@ def evaluation(runs: Sequence[RunRecord]) -> Markup:
         mark = element("span", "strongest baseline", class_="tag") if strongest else None
         kind = "own" if ours else "other"
         cells = (
-            element("th", name, mark, scope="row"),
-            element("td", or_dash(accuracy, percent), class_="number"),
+            join([name, mark]),
+            element("td", format_percent(accuracy), class_="number"),
             element("td", bar(accuracy or 0.0, 0.0, 1.0, kind), class_="bars"),
             element("td", or_dash(reward, signed), class_="number"),
             element("td", bar(reward or 0.0, low, high, kind), class_="bars"),
         )
-        rows.append(element("tr", *cells, class_="sum" if ours else None))
+        rows.append(row_of(cells, class_="sum" if ours else None))
     body = table(("on test rows", "accuracy", "", "reward", ""), rows, class_="scores")
     return join([body, *_evaluation_notes(scored)])
 
@@ -172,14 +175,14 @@ def _evaluation_notes(scored: Sequence[RunRecord]) -> Iterator[Markup]:
     counts = [(number(evaluation.get(name)), text) for name, text in _ROWS.items()]
     rows = [f"{int(count):,} {text}" for count, text in counts if count is not None]
     if rows:
-        yield element("p", "Rows: " + ", ".join(rows) + ".", class_="note")
+        yield note("Rows: " + ", ".join(rows) + ".")
     for run in scored:
         domains = mapping(run.evaluation.get("accuracy_by_domain"))
         shares = [(name, number(share)) for name, share in domains.items()]
-        parts = [f"{cut(name)} {percent(share)}" for name, share in shares if share is not None]
+        parts = [f"{cut(name)} {format_percent(share)}" for name, share in shares if share is not None]
         if parts:
             name = f" of {run.name}" if len(scored) > 1 else ""
-            yield element("p", f"Accuracy by domain{name}: {', '.join(parts)}.", class_="note")
+            yield note(f"Accuracy by domain{name}: {', '.join(parts)}.")
 
 
 _ROWS = {

@@ -6,11 +6,12 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from tau_trainer.metrics.history import mapping, number
 from tau_trainer.report.cells import MOST_ROWS, NOTHING, cut, of_run, places, setting_value, values_of
 from tau_trainer.report.configuration import Setting
-from tau_trainer.report.html import Markup, cell, element, join, table
+from tau_trainer.report.html import Markup, element, join, row_of, table
 from tau_trainer.report.numbers import size, when
-from tau_trainer.report.records import RunRecord, mapping, number
+from tau_trainer.report.records import RunRecord
 
 
 def settings(runs: Sequence[RunRecord]) -> Markup:
@@ -38,8 +39,8 @@ def settings(runs: Sequence[RunRecord]) -> Markup:
 
 def _setting(place: str, known: Sequence[Setting], values: Iterable[str], marked: bool) -> Markup:
     key = place.removeprefix(f"{_section_of(place)}.")
-    cells = (element("th", key, scope="row"), ", ".join(values), setting_value(known[0].default) if marked else "")
-    return element("tr", *map(cell, cells), class_="changed" if marked else None)
+    cells = (key, ", ".join(values), setting_value(known[0].default) if marked else "")
+    return row_of(cells, class_="changed" if marked else None)
 
 
 def _section_of(place: str) -> str:
@@ -52,7 +53,7 @@ def _section_of(place: str) -> str:
 def use(runs: Sequence[RunRecord]) -> Markup:
     """Where the trained policies are, and the command that resumes each run."""
     rows = [
-        (element("th", f"{of_run(runs, run)}{name}", scope="row"), value)
+        (f"{of_run(runs, run)}{name}", value)
         for run in runs[:MOST_ROWS]
         for name, value in (*_models(run), *_resume(run))
     ]
@@ -96,8 +97,7 @@ def provenance(runs: Sequence[RunRecord]) -> Markup:
             blocks.setdefault(tuple(_facts(run)), []).append(run.name)
     parts = []
     for facts, names in blocks.items():
-        rows = [(element("th", name, scope="row"), value) for name, value in facts]
-        parts.append(element("div", element("h3", ", ".join(names)) if len(runs) > 1 else None, table((), rows)))
+        parts.append(element("div", element("h3", ", ".join(names)) if len(runs) > 1 else None, table((), facts)))
     return element("div", *parts[:MOST_ROWS]) if parts else NOTHING
 
 

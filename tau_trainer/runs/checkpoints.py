@@ -109,7 +109,8 @@ def save_checkpoint(
         with _staging(folder, name) as staging:
             entries = scan(folder, name)
             serial = 1 + max((entry.serial for entry in entries), default=0)
-            head = _manifest(name, step, serial, set_id, data, table, content)
+            facts: Manifest = {"name": name, "step": step, "serial": serial}
+            head = _manifest(facts, data, {"tensors": table, "content": content}, set_id)
             write_synced(staging / TENSORS, data)
             write_synced(staging / MANIFEST, json.dumps(head, indent=1, allow_nan=False).encode())
             sync_folder(staging)
@@ -169,25 +170,14 @@ def latest_checkpoint(
     return Latest(None, tuple(warnings))
 
 
-def _manifest(
-    name: str,
-    step: int,
-    serial: int,
-    set_id: SetId | None,
-    data: bytes,
-    table: tensor_file.Table,
-    content: object,
-) -> dict[str, object]:
-    head: dict[str, object] = {
+def _manifest(facts: Manifest, data: bytes, described: Manifest, set_id: SetId | None) -> Manifest:
+    head: Manifest = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "name": name,
-        "step": step,
-        "serial": serial,
+        **facts,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
         "files": {TENSORS: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}},
-        "tensors": table,
-        "content": content,
+        **described,
     }
     if set_id is not None:
         head["moment"] = {"number": set_id.number, "of": list(set_id.names)}

@@ -40,6 +40,16 @@ _KEPT: set[Path] = set()
 """Paths of folders that have been committed: see :meth:`RunFolder.commit`."""
 
 
+class _Inside:
+    """A path in a run's folder."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: RunFolder, kind: type[RunFolder]) -> Path:
+        return folder.path / self._name
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """The folder of one run.
@@ -143,64 +153,31 @@ class RunFolder:
         _acquire(lock)
         return folder
 
-    @property
-    def configuration(self) -> Path:
-        """``configuration.yaml``: all resolved settings."""
-        return self.path / "configuration.yaml"
-
-    @property
-    def run_json(self) -> Path:
-        """``run.json``: seed, versions, git state, hardware, command."""
-        return self.path / "run.json"
-
-    @property
-    def evaluation(self) -> Path:
-        """``evaluation.json``: the result on held-out rows."""
-        return self.path / "evaluation.json"
-
-    @property
-    def log(self) -> Path:
-        """``log.jsonl``: every summary and event, one JSON object per line."""
-        return self.path / "log.jsonl"
-
-    @property
-    def learning_curve(self) -> Path:
-        """``learning_curve.png``."""
-        return self.path / "learning_curve.png"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Folder of all checkpoints."""
-        return self.path / "checkpoints"
-
-    @property
-    def engine_logs(self) -> Path:
-        """``run_logs``: the engines' logs, as in ML-Agents."""
-        return self.path / "run_logs"
-
-    @property
-    def timers(self) -> Path:
-        """``run_logs/timers.json``: the time spent on each part, as in ML-Agents."""
-        return self.engine_logs / "timers.json"
-
-    @property
-    def status(self) -> Path:
-        """``status.json``: the current state of the run."""
-        return self.path / "status.json"
-
-    @property
-    def stop_request(self) -> Path:
-        """``run_logs/stop``: another program makes this file to end the run, as one Ctrl-C does."""
-        return self.engine_logs / "stop"
+    configuration = _Inside("configuration.yaml")
+    """``configuration.yaml``: all resolved settings."""
+    run_json = _Inside("run.json")
+    """``run.json``: seed, versions, git state, hardware, command."""
+    evaluation = _Inside("evaluation.json")
+    """``evaluation.json``: the result on held-out rows."""
+    log = _Inside("log.jsonl")
+    """``log.jsonl``: every summary and event, one JSON object per line."""
+    learning_curve = _Inside("learning_curve.png")
+    """``learning_curve.png``."""
+    checkpoints = _Inside("checkpoints")
+    """Folder of all checkpoints."""
+    engine_logs = _Inside("run_logs")
+    """``run_logs``: the engines' logs, as in ML-Agents."""
+    timers = _Inside("run_logs/timers.json")
+    """``run_logs/timers.json``: the time spent on each part, as in ML-Agents."""
+    status = _Inside("status.json")
+    """``status.json``: the current state of the run."""
+    stop_request = _Inside("run_logs/stop")
+    """``run_logs/stop``: another program makes this file to end the run, as one Ctrl-C does."""
 
     @property
     def failed_start(self) -> Path:
         """Folder next to the run's folder with the engines' logs of a run that failed to start."""
         return self.path.with_name(f"{self.path.name}.failed-start")
-
-    def behavior(self, name: str) -> Path:
-        """Folder of a behavior's event files."""
-        return self.path / file_name(name)
 
     def onnx(self, name: str) -> Path:
         """The exported model of a behavior."""
@@ -302,7 +279,7 @@ def called(chosen: CheckpointSettings, name: str) -> CheckpointSettings:
     again = (chosen.resume or chosen.force or chosen.inference) and number
     number = number if again else number + 1
     name = safe_name(name)
-    return chosen.model_copy(update={"run_id": name if number <= 1 else f"{name}-{number}"})
+    return chosen.having(run_id=name if number <= 1 else f"{name}-{number}")
 
 
 def _lock_of(path: Path) -> FileLock:

@@ -19,6 +19,7 @@ from tau_trainer.metrics.format import format_milliseconds
 from tau_trainer.search.scaling import Probe, Scaling, scaled
 from tau_trainer.search.speed import LargestMessages, Speed, speed_of
 from tau_trainer.search.stillness import Costs
+from tau_trainer.search.stopping import Stoppable
 from tau_trainer.settings import RunSettings
 from tau_trainer.settings.engines import plays_unreal
 from tau_trainer.training.advice import (
@@ -91,7 +92,7 @@ class Advice:
         return asdict(self)
 
 
-class Adviser:
+class Adviser(Stoppable):
     """Measures a game and the trainers that may learn it.
 
     Args:
@@ -115,19 +116,7 @@ class Adviser:
         self._seconds, self._say = seconds, say
         self._tell: Tell = lambda *_: None
         self._seen = LargestMessages()
-        self._costs: Costs | None = None
-        self._stopped = False
-
-    @property
-    def first(self) -> int:
-        """Number of engines in the settings."""
-        return engines_of(self._settings)
-
-    def stop(self) -> None:
-        """End the current measurement, start no other, and keep the results. Call from any thread."""
-        self._stopped = True
-        if self._costs is not None:
-            self._costs.stop()
+        self._engines = engines_of(settings)
 
     def run(self, tell: Tell = lambda *_: None) -> Measured:
         """Measure; ``tell`` receives the progress.
@@ -135,9 +124,9 @@ class Adviser:
         Raises TauError: the game cannot be played, or it was stopped before any result.
         """
         self._tell = tell
-        game = self._play("the game", self._settings, self.first, _FIRST)
+        game = self._play("the game", self._settings, self._engines, _FIRST)
         if game is None:
-            why = "it was stopped" if self._stopped else "it ended by itself"
+            why = "it was stopped" if self.stopped else "it ended by itself"
             raise TauError(f"the game was not measured, because {why}; let it play for longer")
         self.measured = found = Measured(game, refused=dict(self._refused))
         for name, settings in self._candidates.items():
@@ -145,7 +134,7 @@ class Adviser:
         env = self._settings.env_settings
         if env.awaited:
             return found
-        found.engines = self._scaled(self.first, 2 * (os.cpu_count() or 1), self._with_engines)
+        found.engines = self._scaled(self._engines, 2 * (os.cpu_count() or 1), self._with_engines)
         found.areas = self._scaled(env.num_areas, None, self._with_areas)
         path = env.env_path or ""
         if path and not plays_unreal(path) and path.partition(":")[0] not in plugins.names("environments"):
@@ -153,13 +142,13 @@ class Adviser:
         return found
 
     def _play(self, name: str, settings: RunSettings, engines: int, share: float = _EACH) -> Speed | None:
-        if self._stopped:
+        if self.stopped:
             return None
         seen = self._seen if not self._seen.shown else None
 
         def look(share: float) -> bool:
             self._tell(name, share, "plays" if share else "starts")
-            return not self._stopped
+            return not self.stopped
 
         speed = speed_of(
             settings,
@@ -175,11 +164,11 @@ class Adviser:
 
     def _learn(self, name: str, settings: RunSettings) -> None:
         """Measure the time of gradient steps with these settings."""
-        if self._stopped:
+        if self.stopped:
             return
         assert self.measured is not None
         self._tell(f"learning ({name})", 0.0, "learning from the game's observations")
-        costs = self._costs = Costs(self._seen.shown, _EACH * self._seconds)
+        costs = self.running(Costs(self._seen.shown, _EACH * self._seconds))
         try:
             found = costs.measure(settings)
         except TauError as error:
@@ -194,7 +183,7 @@ class Adviser:
 
     def _scaled(self, first: int, most: int | None, tried: Callable[[int], Probe]) -> Scaling | None:
         """The number that is worth it; None if no more than the first are possible."""
-        if self._stopped or (most is not None and most <= first):
+        if self.stopped or (most is not None and most <= first):
             return None
         assert self.measured is not None
         known = [Probe(first, self.measured.game.rate)]
@@ -207,7 +196,7 @@ class Adviser:
             probes += 1
             return tried(size)
 
-        found = scaled(measure, first, gain=GAIN, most=most, stopped=lambda: self._stopped or probes >= _PROBES)
+        found = scaled(measure, first, gain=GAIN, most=most, stopped=lambda: self.stopped or probes >= _PROBES)
         return found if any(not probe.failure for probe in found.probes[1:]) else None
 
     def _with_engines(self, count: int) -> Probe:
@@ -221,9 +210,9 @@ class Adviser:
         """The speed with this number of training areas in each engine, if the game supports them."""
         assert self.measured is not None
         env, game = self._settings.env_settings, self.measured.game
-        settings = self._settings.model_copy(update={"env_settings": env.model_copy(update={"num_areas": count})})
+        settings = self._settings.having(env_settings={"num_areas": count})
         try:
-            speed = self._play(f"{count} areas", settings, self.first)
+            speed = self._play(f"{count} areas", settings, self._engines)
         except TauError as error:
             return Probe(count, failure="error", text=str(error))
         if speed is None:
@@ -235,10 +224,9 @@ class Adviser:
     def _quicken(self) -> None:
         """Measure whether a higher time scale is faster."""
         assert self.measured is not None
-        engine = self._settings.engine_settings
-        scale = _QUICKER * engine.time_scale
-        quick = self._settings.model_copy(update={"engine_settings": engine.model_copy(update={"time_scale": scale})})
-        speed = self._play(f"time scale {scale:g}", quick, self.first)
+        scale = _QUICKER * self._settings.engine_settings.time_scale
+        quick = self._settings.having(engine_settings={"time_scale": scale})
+        speed = self._play(f"time scale {scale:g}", quick, self._engines)
         if speed is not None:
             self.measured.quicker, self.measured.time_scale = speed.rate / self.measured.game.rate, scale
 
@@ -269,8 +257,7 @@ def candidates_of(
         except SettingsError as error:
             refused[trainer] = str(error)
         else:
-            changes = {"behaviors": read.behaviors, "default_settings": read.default_settings}
-            found[trainer] = settings.model_copy(update=changes)
+            found[trainer] = settings.having(behaviors=read.behaviors, default_settings=read.default_settings)
     return found, refused
 
 

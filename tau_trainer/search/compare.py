@@ -6,14 +6,12 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from tau_trainer.bridge.protocol import BASE_PORT
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.remote.process import Place
-from tau_trainer.search.elsewhere import Places, TrialElsewhere
+from tau_trainer.search.elsewhere import TrialElsewhere
 from tau_trainer.search.trial import Begin, Metric, Trial, TrialResult, usual_decisions, with_numbers
 from tau_trainer.settings import RunSettings
 from tau_trainer.settings.hyperparameters import Optimizer
@@ -125,9 +123,8 @@ class AgentFinder:
         if (jobs == 1 and place is None) or self._begin is not None:
             tried = [self._here(name, length, progress) for name in self._candidates if not self._stopping.is_set()]
         else:
-            ports = Places(list(self._candidates.values()), jobs) if place is None else place
             with ThreadPoolExecutor(jobs) as pool:
-                waiting = [pool.submit(self._elsewhere, name, length, ports, progress) for name in self._candidates]
+                waiting = [pool.submit(self._elsewhere, name, length, place, progress) for name in self._candidates]
                 tried = [trial for found in waiting if (trial := found.result()) is not None]
         if tried and all(trial.error is not None for trial in tried):
             raise TauError(str(tried[0].error))
@@ -149,15 +146,14 @@ class AgentFinder:
         except TauError as error:
             return CandidateResult(name, TrialResult(), str(error))
 
-    def _elsewhere(self, name: str, decisions: int, ports: Places | Place, progress: Told) -> CandidateResult | None:
+    def _elsewhere(self, name: str, decisions: int, place: Place | None, progress: Told) -> CandidateResult | None:
         if self._stopping.is_set():
             return None
-        # A node finds free ports by itself.
-        place, taken = (None, ports.take()) if isinstance(ports, Places) else (ports, nullcontext(BASE_PORT))
-        with taken as port:
-            candidate = self._candidates[name]
-            trial = TrialElsewhere(candidate, decisions, port, lambda seen: progress(name, seen, decisions), place)
-            return self._tried(name, trial)
+
+        def tell(seen: TrialResult) -> None:
+            progress(name, seen, decisions)
+
+        return self._tried(name, TrialElsewhere(self._candidates[name], decisions, tell, place))
 
     def _tried(self, name: str, trial: Trial | TrialElsewhere) -> CandidateResult:
         self._running.append(trial)

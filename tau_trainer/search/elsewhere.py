@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from tau_trainer.bridge.ports import is_free
 from tau_trainer.bridge.protocol import BASE_PORT
 from tau_trainer.errors import TauError
 from tau_trainer.remote.job import Job
@@ -20,34 +18,6 @@ from tau_trainer.settings import RunSettings
 
 _TELL_S = 1.0
 """Seconds between reports of progress."""
-_HIGHEST_PORT = 65535
-
-
-class Places:
-    """Ports for trials that run at once, one range for each job, so that no two use the same port."""
-
-    def __init__(self, candidates: Sequence[RunSettings], jobs: int) -> None:
-        """Raises TauError if there are not enough free ports."""
-        environments = [candidate.env_settings for candidate in candidates]
-        count = max(env.num_envs for env in environments)
-        port = max([BASE_PORT, *(env.base_port for env in environments if env.base_port is not None)])
-        self._free = queue.SimpleQueue[int]()
-        for _ in range(jobs):
-            while port + count - 1 <= _HIGHEST_PORT and not all(is_free(port + i) for i in range(count)):
-                port += 1
-            if port + count - 1 > _HIGHEST_PORT:
-                raise TauError(f"there are not {jobs} times {count} free ports; lower --jobs or --num-envs")
-            self._free.put(port)
-            port += count
-
-    @contextlib.contextmanager
-    def take(self) -> Iterator[int]:
-        """The first of the ports for one trial, until it ends."""
-        port = self._free.get()
-        try:
-            yield port
-        finally:
-            self._free.put(port)
 
 
 class TrialElsewhere:
@@ -57,13 +27,12 @@ class TrialElsewhere:
         self,
         settings: RunSettings,
         decisions: int,
-        base_port: int,
         on_progress: Callable[[TrialResult], None] = lambda outcome: None,
         place: Place | None = None,
     ) -> None:
         self.outcome = TrialResult()
-        env = settings.env_settings.model_copy(update={"base_port": base_port})
-        given = settings.model_copy(update={"env_settings": env}).model_dump(mode="json")
+        # Use the first free ports: another trial may use those of the settings.
+        given = settings.having(env_settings={"base_port": BASE_PORT}).model_dump(mode="json")
         self.target = Target(
             __name__,
             {"settings": given, "decisions": decisions},

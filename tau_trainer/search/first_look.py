@@ -17,6 +17,7 @@ from tau_trainer.search.speed import (
     speed_of,
 )
 from tau_trainer.search.stillness import Costs, Shown
+from tau_trainer.search.stopping import Stoppable
 from tau_trainer.settings import RunSettings
 from tau_trainer.training.advice import SLOW, USUAL, reasons_for_ppo
 from tau_trainer.training.starting import (
@@ -32,7 +33,7 @@ _SILENT = (
 _TOO_SLOW = "The game was too slow to be measured in that time; `tau-train advise` takes longer."
 
 
-class FirstLook:
+class FirstLook(Stoppable):
     """Plays a game on one engine with random actions, and learns a little from the experience.
 
     Args:
@@ -42,15 +43,7 @@ class FirstLook:
     """
 
     def __init__(self, settings: RunSettings, seconds: float, say: Say = lambda text: None) -> None:
-        self.stopped = False
         self._settings, self._seconds, self._say = settings, seconds, say
-        self._costs: Costs | None = None
-
-    def stop(self) -> None:
-        """End playing or learning. Call from any thread."""
-        self.stopped = True
-        if self._costs is not None:
-            self._costs.stop()
 
     def run(self, tell: Tell = lambda *_: None) -> list[Announced]:
         """The behaviors with suitable trainer types; if it was stopped, the behaviors seen so far.
@@ -102,16 +95,12 @@ class FirstLook:
         settings = self._settings
         costs: dict[str, float] = {}
         refused: dict[str, str] = {}
-        self._costs = Costs(shown, self._seconds / 2)
-        if self.stopped:  # meanwhile
-            self._costs.stop()
+        measuring = self.running(Costs(shown, self._seconds / 2))
         try:
             # With one team, so that all learn at once.
             alone = [replace(behavior, trainer=SLOW, teams=(0,)) for behavior in single]
             slow = read_starting(starting_text(settings, alone))
-            changes = {"behaviors": slow.behaviors}
-            learns = settings.model_copy(update=changes)
-            costs = self._costs.measure(learns)
+            costs = measuring.measure(settings.having(behaviors=slow.behaviors))
         except TauError as error:
             refused[SLOW] = str(error)
         reasons = [reasons_for_ppo(spec, settings.of_behavior(spec.short_name)) for spec in shown]

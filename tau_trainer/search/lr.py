@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.errors import SettingsError
+from tau_trainer.search.stopping import Stoppable
 from tau_trainer.search.sweep import Sweep, learning_rates
 from tau_trainer.search.trial import Begin, Ending, Metric, Trial, with_numbers
 from tau_trainer.settings import OffPolicyHyperparameters, RunSettings
@@ -56,7 +57,7 @@ class LRResult:
         }
 
 
-class LRFinder:
+class LRFinder(Stoppable):
     """Raises the learning rate during a short run, and finds the rate that learns fastest.
 
     Each learning rate is used for a minimum number of updates; with ``reward``, until the next end of an episode. Every
@@ -70,8 +71,6 @@ class LRFinder:
     def __init__(self, settings: RunSettings, *, begin: Begin | None = None) -> None:
         self._settings = settings
         self._begin = begin
-        self._trial: Trial | None = None
-        self._asked_to_stop = False
 
     def find(
         self,
@@ -102,18 +101,9 @@ class LRFinder:
         walk = _Walk(sweep, learning_rates(start, end, steps), least, on_step)
         settings = with_numbers(self._settings, learning_rate=start)
         episodes = walk.episodes if metric == "reward" else None
-        trial = self._trial = Trial(settings, begin=self._begin, on_episodes=episodes, on_update=walk.update)
-        walk.trial = trial
-        if self._asked_to_stop:
-            trial.stop()
-        outcome = trial.run()
+        walk.trial = trial = Trial(settings, begin=self._begin, on_episodes=episodes, on_update=walk.update)
+        outcome = self.running(trial).run()
         return LRResult(sweep, steps, _reason(sweep, outcome.ending, whole=walk.whole), outcome.decisions)
-
-    def stop(self) -> None:
-        """End the sweep soon, and keep the results. Call from any thread."""
-        self._asked_to_stop = True
-        if self._trial is not None:
-            self._trial.stop()
 
 
 class _Walk:
@@ -173,8 +163,8 @@ class _Walk:
 
 
 def _usual_updates(settings: RunSettings) -> int:
-    trainers = list(settings.behaviors.values()) or [settings.of_behavior("")]
-    return 10 if any(isinstance(trainer.hyperparameters, OffPolicyHyperparameters) for trainer in trainers) else 1
+    replays = (isinstance(trainer.hyperparameters, OffPolicyHyperparameters) for trainer in settings.trainers)
+    return 10 if any(replays) else 1
 
 
 def _reason(sweep: Sweep, ending: Ending, *, whole: bool) -> str:

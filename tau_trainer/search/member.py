@@ -21,7 +21,9 @@ from tau_trainer.runs.callbacks import Callback, EpisodeInfo, EvaluationInfo, Sa
 from tau_trainer.runs.checkpoint_sets import latest_set
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.session import Session
-from tau_trainer.settings import RunSettings, SweepSettings, TrainerSettings, full_key, load_settings
+from tau_trainer.search.trial import check_startable
+from tau_trainer.settings import RunSettings, SweepSettings, full_key, load_settings
+from tau_trainer.settings.run import ANEW
 from tau_trainer.specs import Json
 from tau_trainer.training.manager import ParallelTrainerManager
 from tau_trainer.training.plan import RunKind
@@ -62,11 +64,7 @@ def sweep_of(settings: RunSettings) -> SweepSettings:
     """The section ``sweep``. Raises SettingsError if it is missing, or its trials cannot start their environments."""
     if settings.sweep is None:
         raise SettingsError("there is no section sweep in these settings; add sweep.space with the settings to search")
-    if settings.env_settings.awaited:
-        raise SettingsError(
-            "a sweep starts its environments itself, but it cannot start the editor or engines that connect by "
-            "themselves; name a build, headless:SCENE, gym:ID or pettingzoo:MODULE with --env"
-        )
+    check_startable(settings, "sweep")
     if settings.cluster is not None:
         raise SettingsError("each trial runs on one machine; set sweep.cluster for the trials, and leave cluster out")
     if settings.sweep.metric == "accuracy" and settings.tau is None:
@@ -74,15 +72,10 @@ def sweep_of(settings: RunSettings) -> SweepSettings:
     return settings.sweep
 
 
-def trainers_of(settings: RunSettings) -> list[TrainerSettings]:
-    """Trainer settings of every behavior, or the defaults for any behavior that the environment announces."""
-    return list(settings.behaviors.values()) or [settings.of_behavior("")]
-
-
 def interval_of(settings: RunSettings) -> int:
     """Decisions between two reports."""
-    trainers = trainers_of(settings)
-    return sweep_of(settings).interval or min(trainer.summary_every(trainer.max_steps) for trainer in trainers)
+    every = (trainer.summary_every(trainer.max_steps) for trainer in settings.trainers)
+    return sweep_of(settings).interval or min(every)
 
 
 def trial_settings(base: Path, values: Json, trial: Path | None = None) -> RunSettings:
@@ -95,15 +88,10 @@ def trial_settings(base: Path, values: Json, trial: Path | None = None) -> RunSe
         if sweep_of(settings).scheduler == "pbt":
             every = {"behaviors.*.checkpoint_interval": interval_of(settings), "behaviors.*.even_checkpoints": False}
             settings = load_settings(base, {full_key(key): value for key, value in values.items()} | every)
-        once = {"run_id": trial.name, "results_dir": str(trial.parent), "resume": False, "force": False}
-        settings = settings.model_copy(
-            update={
-                "checkpoint_settings": settings.checkpoint_settings.model_copy(update=once | {"load_model": False}),
-                # Use the first free ports: another trial may use those of the file.
-                "env_settings": settings.env_settings.model_copy(update={"base_port": BASE_PORT}),
-            }
-        )
-    return settings.model_copy(update={"sweep": None})
+        once = {"run_id": trial.name, "results_dir": str(trial.parent), **ANEW}
+        # Use the first free ports: another trial may use those of the file.
+        settings = settings.having(checkpoint_settings=once, env_settings={"base_port": BASE_PORT})
+    return settings.having(sweep=None)
 
 
 class Member(Callback):
@@ -159,8 +147,7 @@ class Member(Callback):
         there = latest_set(self._folder / "checkpoints").checkpoints
         # A trial that was killed before it saved anything starts from scratch.
         again = {"resume": bool(there), "force": not there and self._folder.exists()}
-        chosen = settings.checkpoint_settings.model_copy(update=again)
-        settings = settings.model_copy(update={"checkpoint_settings": chosen})
+        settings = settings.having(checkpoint_settings=again)
         command: RunKind = "learn" if settings.tau is None else "parallel"
         return ParallelTrainerManager().start(settings, command, callbacks=[self])
 

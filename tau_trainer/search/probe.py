@@ -21,6 +21,7 @@ from tau_trainer.remote.job import Job
 from tau_trainer.remote.process import Parent, Target
 from tau_trainer.search.scaling import Probe
 from tau_trainer.search.sizes import resized
+from tau_trainer.search.stopping import Stoppable
 from tau_trainer.settings import RunSettings
 from tau_trainer.settings.document import Location
 
@@ -30,7 +31,7 @@ _FULL = 0.9
 """Share of the free memory that a probe may use: beyond it, the system may kill any process."""
 
 
-class Prober:
+class Prober(Stoppable):
     """Tries sizes, one after another.
 
     Args:
@@ -52,17 +53,9 @@ class Prober:
         on_start: Callable[[int], None] = lambda size: None,
         on_end: Callable[[Probe], None] = lambda probe: None,
     ) -> None:
-        self.current: Job | None = None
-        self.stopped = False
         self._settings, self._sizes = settings, sizes
         self._seconds, self._limit_s = seconds, limit_s
         self._on_start, self._on_end = on_start, on_end
-
-    def stop(self) -> None:
-        """End the current probe, and start no other. Call from any thread."""
-        self.stopped = True
-        if self.current is not None:
-            self.current.stop()
 
     def __call__(self, size: int) -> Probe:
         """Try a size. Raises nothing: errors become the probe's failure."""
@@ -81,9 +74,7 @@ class Prober:
             }
             preload = ["tau_trainer.training.batched.run"]
             target = Target(__name__, asked, "its process", ProbeEndedError, several=True, preload=preload)
-            job = self.current = Job(target, limit_s=self._limit_s)
-            if self.stopped:
-                job.stop()
+            job = self.running(Job(target, limit_s=self._limit_s))
             answer = job.run(lambda progress: None)
         except TimeoutError:
             return Probe(size, failure="time", text=f"it was not finished after {self._limit_s:g} s")
@@ -159,7 +150,7 @@ def _speed(settings: RunSettings, seconds: float) -> dict[str, Any]:
     from tau_trainer.training.batched.run import CopiesCollector
 
     torch.set_num_threads(1)  # as in every run
-    settings = settings.model_copy(update={"compile": "off" if settings.compile == "auto" else settings.compile})
+    settings = settings.having(compile="off" if settings.compile == "auto" else settings.compile)
     device = torch.device(settings.device)
 
     def wait() -> None:

@@ -10,14 +10,13 @@ import numpy as np
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.files import atomic_write_json, reason
-from tau_trainer.metrics.plot import COLORS, legend, new_figure, save_figure, style
+from tau_trainer.metrics.plot import COLORS, GREY, decisions_along, legend, new_figure, save_figure, style
 from tau_trainer.search.compare import Comparison
 from tau_trainer.search.lr import LRResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_GREY = "#6B6B6B"
 _POINTS = 30
 """Maximum points of a line."""
 _ROWS = 12
@@ -108,7 +107,7 @@ def draw_sweep(result: LRResult) -> Figure:
     top.plot(sweep.rates, sweep.values, "o", color=COLORS[0], alpha=0.35, markersize=4, label="single steps")
     top.plot(sweep.rates, sweep.smoothed(), color=COLORS[0], linewidth=2.4, label="smoothed")
     bottom.plot(sweep.rates, sweep.change(), color=COLORS[1], linewidth=2.0)
-    bottom.axhline(0.0, color=_GREY, linewidth=1.0)
+    bottom.axhline(0.0, color=GREY, linewidth=1.0)
     style(top, _LABELS[sweep.metric])
     style(bottom, "change\na decade")
     if result.suggestion is not None:
@@ -123,8 +122,6 @@ def draw_sweep(result: LRResult) -> Figure:
 
 def draw_comparison(result: Comparison) -> Figure:
     """Plot of every candidate's smoothed reward or loss over its decisions, best first, with means in the legend."""
-    from matplotlib.ticker import EngFormatter
-
     figure, [axes] = new_figure(result.search, 1)
     for place, trial in enumerate(result.tried):
         points, mean = trial.outcome.values(result.metric), trial.outcome.mean(result.metric)
@@ -135,9 +132,7 @@ def draw_comparison(result: Comparison) -> Figure:
         color, label = COLORS[place % len(COLORS)], f"{trial.name}: {_short(mean)}"
         axes.plot(x, y, linewidth=width, linestyle=dashes, color=color, label=label)
     style(axes, _LABELS[result.metric])
-    axes.set_xlabel("agent decisions", fontsize=10)
-    axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
-    axes.set_xlim(left=0.0)
+    decisions_along(axes)
     if axes.get_legend_handles_labels()[1]:
         axes.legend(loc="best", framealpha=0.8, edgecolor="none", fontsize=9)
     return figure

@@ -95,6 +95,14 @@ def scaled(
         result.probes.append(probe)
         return probe
 
+    def judged(low: Probe, probe: Probe, high: int | None) -> tuple[Probe, int | None]:
+        """The largest size that pays, and the smallest that does not, after one more probe."""
+        if _pays(low, probe, gain):
+            result.best = probe.size
+            return probe, high
+        result.ended = _reason(probe, gain)
+        return low, probe.size
+
     low = tried(first)
     high: int | None = None
     while low.failure is not None:
@@ -112,18 +120,9 @@ def scaled(
         if probe.failure is None and not _pays(low, probe, gain) and not stopped():
             probe, again = tried(size), tried(low.size)
             low = low if again.failure else again
-        if _pays(low, probe, gain):
-            low = probe
-            result.best = probe.size
-        else:
-            high, result.ended = size, _reason(probe, gain)
+        low, high = judged(low, probe, high)
     while high is not None and high - low.size > max(1, low.size // _FINE) and not stopped():
-        probe = tried((low.size + high) // 2)
-        if _pays(low, probe, gain):
-            low = probe
-            result.best = probe.size
-        else:
-            high, result.ended = probe.size, _reason(probe, gain)
+        low, high = judged(low, tried((low.size + high) // 2), high)
     if stopped():
         result.ended = "it was stopped"
     return result

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from tau_trainer.settings import RunSettings
 from tau_trainer.settings.document import Location
 from tau_trainer.settings.hyperparameters import A2CHyperparameters, Hyperparameters, OffPolicyHyperparameters
+from tau_trainer.settings.loading import put
 
 Sizes = dict[Location, int]
 """Settings by their place in the file."""
@@ -56,10 +56,7 @@ def resized(settings: RunSettings, sizes: Mapping[Location, int]) -> RunSettings
     """``settings`` with these sizes."""
     data = settings.model_dump(mode="json")
     for location, value in sizes.items():
-        inner: Any = data
-        for key in location[:-1]:
-            inner = inner[str(key)]
-        inner[str(location[-1])] = value
+        put(data, location, value)
     return RunSettings.model_validate(data)
 
 

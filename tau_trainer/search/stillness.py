@@ -13,6 +13,7 @@ import numpy as np
 from tau_trainer.envs import Environment, Parameters
 from tau_trainer.envs.contract import OnEvent, OnStat
 from tau_trainer.errors import EngineError
+from tau_trainer.search.stopping import Stoppable
 from tau_trainer.search.trial import Cost, Trial, of_all, renumbered
 from tau_trainer.settings import OffPolicyHyperparameters, RunSettings, TrainerSettings
 from tau_trainer.specs import Actions, BehaviorSpec, StepBatch, Terminals
@@ -97,7 +98,7 @@ class StillGame:
         return replace(batch, reward=reward, group_reward=group_reward, terminals=ended)
 
 
-class Costs:
+class Costs(Stoppable):
     """Measures the time of gradient steps.
 
     Args:
@@ -108,14 +109,6 @@ class Costs:
 
     def __init__(self, shown: Shown, seconds: float, clock: Callable[[], float] = time.perf_counter) -> None:
         self._shown, self._seconds, self._clock = shown, seconds, clock
-        self._trial: Trial | None = None
-        self._stopped = False
-
-    def stop(self) -> None:
-        """End the measurement soon. Call from any thread."""
-        self._stopped = True
-        if self._trial is not None:
-            self._trial.stop()
 
     def measure(self, settings: RunSettings) -> dict[str, float]:
         """Seconds of a gradient step by the behavior's short name, for behaviors that learned anything.
@@ -130,11 +123,8 @@ class Costs:
             if begun[-1] - begun[0] >= self._seconds and len(known) == len({spec.short_name for spec in self._shown}):
                 trial.stop()
 
-        env = settings.env_settings.model_copy(update={"num_envs": 1})
-        quick = of_all(settings.model_copy(update={"env_settings": env}), _quick)
-        trial = self._trial = Trial(quick, _MOST_DECISIONS, on_update=look, source=StillGame(self._shown))
-        if self._stopped:
-            trial.stop()
+        quick = of_all(settings.having(env_settings={"num_envs": 1}), _quick)
+        trial = self.running(Trial(quick, _MOST_DECISIONS, on_update=look, source=StillGame(self._shown)))
         return _seconds_a_step(trial.run().costs)
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +12,8 @@ import yaml
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.files import atomic_write_json, atomic_write_text, reason
-from tau_trainer.metrics.plot import COLORS, GREY, new_figure, save_figure, style
+from tau_trainer.metrics import read_log
+from tau_trainer.metrics.plot import COLORS, GREY, decisions_along, new_figure, save_figure, style
 from tau_trainer.search.member import BASE, TrialReport, sweep_of, trial_settings
 from tau_trainer.search.results import Table
 from tau_trainer.settings import RunSettings, dump_settings, load_settings
@@ -68,7 +67,7 @@ class SweepRecord:
         self.folder, self.settings = folder, load_settings(folder / BASE)
         self.asked = sweep_of(self.settings)
         self.trials: dict[str, TrialRecord] = {}
-        for line in self._lines():
+        for line in read_log(folder / _REPORTS):  # without incomplete lines
             self._take(line)
 
     @classmethod
@@ -76,13 +75,6 @@ class SweepRecord:
         """Start a new record in an empty folder."""
         atomic_write_text(folder / BASE, dump_settings(settings))
         return cls(folder)
-
-    def _lines(self) -> Iterator[dict[str, Any]]:
-        """The written lines, without incomplete ones."""
-        path = self.folder / _REPORTS
-        for line in path.read_text("utf-8").splitlines() if path.is_file() else ():
-            with contextlib.suppress(ValueError):
-                yield json.loads(line)
 
     def _take(self, line: Json) -> None:
         trial = self.trials.setdefault(line["trial"], TrialRecord(line["trial"]))
@@ -189,8 +181,6 @@ class SweepRecord:
 
     def draw(self) -> Figure:
         """Plot of the trials' metric over their decisions, with names for the best ones."""
-        from matplotlib.ticker import EngFormatter
-
         figure, [axes] = new_figure(self.folder.name, 1)
         for place, trial in reversed([*enumerate(self.ranked())]):
             if not trial.points:
@@ -205,9 +195,7 @@ class SweepRecord:
             end = {"stopped": "x", "failed": "X"}.get(trial.ending, "o")
             axes.plot(x, y, linewidth=width, marker=end, markevery=[-1], markersize=5.0, **look)
         style(axes, _LABELS[self.asked.metric])
-        axes.set_xlabel("agent decisions", fontsize=10)
-        axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
-        axes.set_xlim(left=0.0)
+        decisions_along(axes)
         lines, names = axes.get_legend_handles_labels()
         if names:
             axes.legend(lines[::-1], names[::-1], loc="best", framealpha=0.8, edgecolor="none", fontsize=9)

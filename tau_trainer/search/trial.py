@@ -22,8 +22,10 @@ from tau_trainer.runs.checkpoints import Checkpoint
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.initial_weights import InitialWeights
 from tau_trainer.runs.run import Run
+from tau_trainer.search.stopping import Stoppable
 from tau_trainer.settings import OffPolicyHyperparameters, RunSettings, TrainerSettings, check_device
-from tau_trainer.specs import Aggregation, Json
+from tau_trainer.settings.run import ANEW
+from tau_trainer.specs import Json
 from tau_trainer.training.plan import make_plan
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ class TrialResult:
         return float(np.mean(values)) if values and self.ending != "diverged" else None
 
 
-class Trial:
+class Trial(Stoppable):
     """Trains with ``settings`` in this process, from scratch, until ``decisions`` are made or it is stopped.
 
     Learning and collection take turns, so a trial with one environment is reproducible. Its files are in a temporary
@@ -109,18 +111,14 @@ class Trial:
         on_update: Callable[[float], None] | None = None,
         source: EnvironmentSource | None = None,
     ) -> None:
-        if settings.env_settings.awaited and source is None:
-            raise SettingsError(
-                "a search starts its environments itself, but it cannot start the editor or engines that connect "
-                "by themselves; name a build, headless:SCENE, gym:ID or pettingzoo:MODULE with --env"
-            )
+        if source is None:
+            check_startable(settings, "search")
         self.outcome = TrialResult()
         self._settings = shortened(settings, decisions)
         self._begin, self._source = begin, source
         self._on_episodes, self._on_update = on_episodes, on_update
         self._rate: float | None = None
         self._pairs: PairsCollector | None = None
-        self._stopped = False
 
     def learn_with(self, rate: float) -> None:
         """Use this learning rate from the next update. Call it in :attr:`on_episodes` or `on_update`."""
@@ -128,12 +126,6 @@ class Trial:
         self._rate = rate
         for learner in self._pairs.learners:
             learner.algorithm.searched_rate = rate
-
-    def stop(self) -> None:
-        """End the trial after the current exchanges. Call from any thread, also before it runs."""
-        self._stopped = True
-        if self._pairs is not None:
-            self._pairs.run.stop()
 
     def run(self) -> TrialResult:
         """Train to the end. Raises TauError: no pair could play, or learning has failed."""
@@ -155,8 +147,7 @@ class Trial:
             run = Run(RunFolder(Path(place)), hub, plan.seed)
             pairs = self._pairs = PairsCollector(plan, run)
             run.collect_by(pairs)
-            if self._stopped:
-                run.stop()
+            self.running(run)
             try:
                 while pairs.advance():
                     pass
@@ -172,21 +163,21 @@ class Trial:
             self.outcome.ending = "diverged"
         elif error is not None:
             raise error
-        elif self._stopped:
+        elif self.stopped:
             self.outcome.ending = "stopped"
 
     def episodes(self, returns: list[float]) -> None:
         """Record finished episodes."""
         assert self._pairs is not None
         self.outcome.rewards += [(self._pairs.steps, reward) for reward in returns]
-        if self._on_episodes is not None and not self._stopped:
+        if self._on_episodes is not None and not self.stopped:
             self._on_episodes(returns)
 
     def update(self, stats: Json) -> None:
         """Record a finished update."""
         assert self._pairs is not None
         used = stats.get(keys.LEARNING_RATE)
-        if self._rate is not None and used != self._rate and not self._stopped:
+        if self._rate is not None and used != self._rate and not self.stopped:
             raise SettingsError(
                 f"an update should use the learning rate {self._rate:g}, but reports {used}, so learning rates "
                 "cannot be searched for this trainer_type; its algorithm must call self.learning_rate()"
@@ -195,8 +186,17 @@ class Trial:
         if loss is None:
             return
         self.outcome.losses.append((self._pairs.steps, loss))
-        if self._on_update is not None and not self._stopped:
+        if self._on_update is not None and not self.stopped:
             self._on_update(loss)
+
+
+def check_startable(settings: RunSettings, what: str) -> None:
+    """Raises SettingsError if this kind of search cannot start the environments of its trials."""
+    if settings.env_settings.awaited:
+        raise SettingsError(
+            f"a {what} starts its environments itself, but it cannot start the editor or engines that connect "
+            "by themselves; name a build, headless:SCENE, gym:ID or pettingzoo:MODULE with --env"
+        )
 
 
 def loss_of(stats: Json) -> float | None:
@@ -212,8 +212,7 @@ def loss_of(stats: Json) -> float | None:
 
 def usual_decisions(settings: RunSettings) -> int:
     """Default decisions of a trial: enough to see a difference, and at most those of a whole run."""
-    trainers = list(settings.behaviors.values()) or [settings.of_behavior("")]
-    return max(min(trainer.max_steps, _usual(trainer)) for trainer in trainers)
+    return max(min(trainer.max_steps, _usual(trainer)) for trainer in settings.trainers)
 
 
 def _usual(trainer: TrainerSettings) -> int:
@@ -230,16 +229,13 @@ def shortened(settings: RunSettings, decisions: int) -> RunSettings:
         numbers = trainer.hyperparameters
         constant = {name: "constant" for name in type(numbers).model_fields if name.endswith("_schedule")}
         changes = {"max_steps": decisions, "checkpoint_interval": _EVER, "even_checkpoints": False}
-        return trainer.model_copy(update={"hyperparameters": numbers.model_copy(update=constant), **changes})
+        return trainer.having(hyperparameters=constant, **changes)
 
-    once = {"resume": False, "force": False, "load_model": False, "inference": False}
-    return of_all(settings, short).model_copy(
-        update={
-            "collection": settings.collection.model_copy(update={"max_policy_age": 0, "learner": "thread"}),
-            "checkpoint_settings": settings.checkpoint_settings.model_copy(update=once),
-            "cluster": None,
-            "execution": "sync",
-        }
+    return of_all(settings, short).having(
+        collection={"max_policy_age": 0, "learner": "thread"},
+        checkpoint_settings={**ANEW, "inference": False},
+        cluster=None,
+        execution="sync",
     )
 
 
@@ -252,7 +248,7 @@ def renumbered(trainer: TrainerSettings, **numbers: Any) -> TrainerSettings:
     """Trainer settings with these hyperparameters."""
     hyperparameters = trainer.hyperparameters
     given = hyperparameters.model_dump(include=hyperparameters.model_fields_set) | numbers
-    return trainer.model_copy(update={"hyperparameters": type(hyperparameters).model_validate(given)})
+    return trainer.having(hyperparameters=type(hyperparameters).model_validate(given))
 
 
 def of_all(settings: RunSettings, change: Callable[[TrainerSettings], TrainerSettings]) -> RunSettings:
@@ -260,11 +256,9 @@ def of_all(settings: RunSettings, change: Callable[[TrainerSettings], TrainerSet
     defaults = settings.default_settings
     if defaults is None and not settings.behaviors:
         defaults = settings.of_behavior("")
-    return settings.model_copy(
-        update={
-            "behaviors": {name: change(trainer) for name, trainer in settings.behaviors.items()},
-            "default_settings": None if defaults is None else change(defaults),
-        }
+    return settings.having(
+        behaviors={name: change(trainer) for name, trainer in settings.behaviors.items()},
+        default_settings=None if defaults is None else change(defaults),
     )
 
 
@@ -296,22 +290,6 @@ class _Watched(MetricsHub):
     def __init__(self, trial: Trial) -> None:
         super().__init__(timers=Timer())
         self._trial = trial
-        self._took_s = 0.0
-        """Seconds of the newest update, which arrive before its statistics."""
-
-    @override
-    def add(
-        self,
-        behavior: str,
-        key: str,
-        value: float | ArrayLike,
-        aggregation: Aggregation = Aggregation.AVERAGE,
-        *,
-        pair: int | str | None = None,
-    ) -> None:
-        super().add(behavior, key, value, aggregation, pair=pair)
-        if key == keys.UPDATE_SECONDS:
-            self._took_s = float(np.asarray(value, np.float64).mean())
 
     @override
     def episode(
@@ -330,7 +308,8 @@ class _Watched(MetricsHub):
     def add_all(self, behavior: str, values: Json, *, pair: int | str | None = None) -> None:
         super().add_all(behavior, values, pair=pair)
         if minibatches := int(values.get(keys.MINIBATCHES, 0)):
-            self._trial.outcome.costs.append(Cost(behavior, minibatches, self._took_s))
+            took = self.pending(behavior, [keys.UPDATE_SECONDS])  # which arrives before the statistics
+            self._trial.outcome.costs.append(Cost(behavior, minibatches, took[keys.UPDATE_SECONDS].last))
         self._trial.update(values)
 
 

@@ -21,7 +21,7 @@ from ray.tune.search import BasicVariantGenerator
 
 from tau_trainer.cluster.host import become_like, surroundings
 from tau_trainer.errors import TauError
-from tau_trainer.search.member import BASE, STATE, Member, TrialReport, interval_of, sweep_of, trainers_of
+from tau_trainer.search.member import BASE, STATE, Member, TrialReport, interval_of, sweep_of
 from tau_trainer.settings import Distribution, RunSettings
 from tau_trainer.specs import Json
 
@@ -212,7 +212,7 @@ def _scheduler(settings: RunSettings) -> Any:
     if asked.scheduler == "none":
         return FIFOScheduler()
     if asked.scheduler == "asha":
-        most = max(trainer.max_steps for trainer in trainers_of(settings))
+        most = max(trainer.max_steps for trainer in settings.trainers)
         grace = asked.grace or max(interval, most // asked.reduction_factor**2)
         return AsyncHyperBandScheduler(
             time_attr="decisions", max_t=max(most, grace), grace_period=grace, reduction_factor=asked.reduction_factor

@@ -223,7 +223,7 @@ for _tag in _NAME_TAGS:
     _Loader.add_multi_constructor(_tag, lambda loader, name, node: name)
 
 
-def _children(node: yaml.Node) -> list[tuple[str | int, int, yaml.Node]]:
+def _children(node: yaml.Node | None) -> list[tuple[str | int, int, yaml.Node]]:
     """Key (or list position), line from 1, and value of every child."""
     if isinstance(node, yaml.MappingNode):
         return [(str(key.value), key.start_mark.line + 1, value) for key, value in node.value]
@@ -364,7 +364,7 @@ def _changed(text: str, location: Location, value: Any) -> str:
     """``text`` with one value changed; unchanged if the edit is not simple."""
     node, written = _Loader(text).get_single_node(), json.dumps(value)
     for depth, key in enumerate(location):
-        children = _values(node)
+        children = {child: value for child, _, value in _children(node)}
         if key not in children:
             for missing in reversed(location[depth + 1 :]):
                 written = f"{{{json.dumps(missing)}: {written}}}"
@@ -373,14 +373,6 @@ def _changed(text: str, location: Location, value: Any) -> str:
     if not isinstance(node, yaml.ScalarNode):
         return text
     return text[: node.start_mark.index] + written + text[node.end_mark.index :]
-
-
-def _values(node: yaml.Node | None) -> dict[str | int, yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
-        return {str(key.value): value for key, value in node.value}
-    if isinstance(node, yaml.SequenceNode):
-        return dict(enumerate(node.value))
-    return {}
 
 
 def _inserted(text: str, node: yaml.Node | None, key: str, written: str) -> str:

@@ -110,7 +110,7 @@ def old_kind(data: Json, known: Collection[str]) -> OldFile | None:
 
 def nameless(data: Json) -> list[str]:
     """Keys of a behavior that are at the top of a file."""
-    return [key for key, value in data.items() if key in _OF_A_BEHAVIOR or (key in _FLAT and not _mapping(value))]
+    return [key for key, value in data.items() if key in _OF_A_BEHAVIOR or (key in _FLAT and not mapping(value))]
 
 
 def is_converted(key: str, known: Collection[str]) -> bool:
@@ -133,13 +133,13 @@ def old_format(data: Json, known: Collection[str], name: str) -> tuple[Location,
         if key in data:
             text = f"is a section of ML-Agents 0.17, replaced by `environment_parameters:`; {remedy}"
             return (key,), text
-    for parameter, value in _mapping(data.get("environment_parameters")).items():
-        lessons = _mapping(value).get("curriculum")
+    for parameter, value in mapping(data.get("environment_parameters")).items():
+        lessons = mapping(value).get("curriculum")
         if isinstance(lessons, list) and any(lesson_name(lesson) for lesson in lessons):
             text = f"has lessons in an old format (`- Lesson0:`), which current ML-Agents rejects too; {remedy}"
             return ("environment_parameters", parameter), text
         values = (
-            [value, *(_mapping(lesson).get("value") for lesson in lessons)] if isinstance(lessons, list) else [value]
+            [value, *(mapping(lesson).get("value") for lesson in lessons)] if isinstance(lessons, list) else [value]
         )
         if any(old_sampler(each) for each in values):
             return ("environment_parameters", parameter), f"has a sampler in the format of ML-Agents 0.17; {remedy}"
@@ -148,7 +148,7 @@ def old_format(data: Json, known: Collection[str], name: str) -> tuple[Location,
 
 def old_sampler(value: object) -> bool:
     """Whether this is a sampler of ML-Agents 0.17 or older, with its numbers next to its type."""
-    parts = _mapping(value)
+    parts = mapping(value)
     return "sampler-type" in parts or (len(parts) > 1 and parts.keys() & _SAMPLER == {"sampler_type"})
 
 
@@ -204,14 +204,14 @@ def moved(data: Json) -> Iterator[tuple[Location, str]]:
     for key, value in data.items():
         places: list[tuple[str, ...]] = [(key,)]
         if key == "policies":
-            places += [(key, name, "gamma") for name, policy in _mapping(value).items() if "gamma" in _mapping(policy)]
+            places += [(key, name, "gamma") for name, policy in mapping(value).items() if "gamma" in mapping(policy)]
         elif key in ("seed", *_CLOCK) and "environment" not in data:
             continue
         elif key == "async_trainer":
-            places = [(key, name) for name in _mapping(value)]
+            places = [(key, name) for name in mapping(value)]
         for place in places:
             if (new := _new_key(place)) is not None:
-                spread = _spread(_mapping(value)) if place[-1] in ("eps_min", "eps_max") else None
+                spread = _spread(mapping(value)) if place[-1] in ("eps_min", "eps_max") else None
                 yield place, f"is now {new}; write {f'exploration: {_written(spread)}' if spread else 'that instead'}"
 
 
@@ -220,7 +220,7 @@ def dropped(data: Json) -> list[Location]:
 
     A run stored every key, even if the user had not set it.
     """
-    actors = _mapping(data.get("async_trainer"))
+    actors = mapping(data.get("async_trainer"))
     return [("async_trainer", key) for key, usual in OPTS_ALONE.items() if actors.get(key, usual) != usual]
 
 
@@ -233,10 +233,10 @@ def migrated(data: Json) -> dict[str, Any]:
     policies = found.pop("policies", None)
     if policies is not None:
         found["behaviors"] = policies
-        for policy in map(_mapping, _mapping(policies).values()):
+        for policy in map(mapping, mapping(policies).values()):
             if "gamma" in policy:
-                signals = _mapping(policy.get("reward_signals"))
-                extrinsic = {**_mapping(signals.get("extrinsic")), "gamma": policy.pop("gamma")}
+                signals = mapping(policy.get("reward_signals"))
+                extrinsic = {**mapping(signals.get("extrinsic")), "gamma": policy.pop("gamma")}
                 policy["reward_signals"] = {**signals, "extrinsic": extrinsic}
         if clock := {key: found.pop(key) for key in _CLOCK if key in found}:
             found["default_settings"] = clock
@@ -247,10 +247,10 @@ def migrated(data: Json) -> dict[str, Any]:
         warmup = {key: actors.pop(key) for key in _ACTORS if key in actors}.get("warmup_period")
         if spread is not None:
             actors["exploration"] = spread
-        behaviors = [found.get("default_settings"), *_mapping(found.get("behaviors")).values()]
+        behaviors = [found.get("default_settings"), *mapping(found.get("behaviors")).values()]
         for behavior in behaviors if warmup is not None else ():
             if isinstance(behavior, dict):
-                behavior["hyperparameters"] = {**_mapping(behavior.get("hyperparameters")), "buffer_init_steps": warmup}
+                behavior["hyperparameters"] = {**mapping(behavior.get("hyperparameters")), "buffer_init_steps": warmup}
     return found
 
 
@@ -273,5 +273,6 @@ def _spread(actors: Json) -> list[dict[str, Any]] | None:
     return [{"type": "eps_greedy", "eps": round(low + step * actor, 9)} for actor in range(count)]
 
 
-def _mapping(value: object) -> dict[str, Any]:
+def mapping(value: object) -> dict[str, Any]:
+    """``value`` if it is a mapping, otherwise an empty one."""
     return value if isinstance(value, dict) else {}

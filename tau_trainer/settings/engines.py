@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
-from pydantic_core import PydanticCustomError
 
-from tau_trainer.settings.kinds import Bool, Float, Int, PositiveInt, Section, Text, Whole
+from tau_trainer.settings.kinds import Bool, Float, Int, PositiveInt, Section, Text, Whole, invalid
 
 EDITOR = "editor"
 """An env_path that means the editor, like no env_path."""
@@ -100,17 +99,15 @@ class EnvSettings(Section):
         kind, colon, most = value.partition(":")
         if kind == GODOT:
             if most.startswith((f"{GODOT}:", UNREAL_PREFIX)):
-                said = "write one kind of game: godot: before the path of a build, headless:SCENE or attach:MAX"
-                raise PydanticCustomError("godot", "{said}", {"said": said})
+                raise invalid("write one kind of game: godot: before the path of a build, headless:SCENE or attach:MAX")
             place = cls._known_scene(most or EDITOR)
             return kind if place is None else f"{kind}:{place}"
         if kind == ATTACH:
             if colon and not (most.isascii() and most.isdigit() and 1 <= int(most) <= MOST_ENGINES):
-                said = f"attach:MAX needs a number of engines from 1 to {MOST_ENGINES:,}, not '{most}'"
-                raise PydanticCustomError("attach", "{said}", {"said": said})
+                raise invalid(f"attach:MAX needs a number of engines from 1 to {MOST_ENGINES:,}, not '{most}'")
             return f"{ATTACH}:{most or 1}"
         if value == UNREAL_PREFIX:
-            raise PydanticCustomError("unreal", "unreal:PATH needs the path of a build")
+            raise invalid("unreal:PATH needs the path of a build")
         if not value.startswith(HEADLESS_PREFIX):
             return value
         scene = value.removeprefix(HEADLESS_PREFIX)
@@ -118,7 +115,7 @@ class EnvSettings(Section):
             near = difflib.get_close_matches(scene, HEADLESS_SCENES, 1)
             said = f"{scene} is not a headless scene" if scene else f"{HEADLESS_PREFIX}SCENE needs the name of a scene"
             hint = f"did you mean {HEADLESS_PREFIX}{near[0]}?" if near else f"it has {', '.join(HEADLESS_SCENES)}"
-            raise PydanticCustomError("unknown_scene", "{said}; {hint}", {"said": said, "hint": hint})
+            raise invalid(f"{said}; {hint}")
         return value
 
     @property
@@ -148,20 +145,15 @@ class EnvSettings(Section):
         return int((self.place or "").partition(":")[2]) if self.attached else self.num_envs
 
     @model_validator(mode="after")
-    def _attached_are_counted_once(self) -> Self:
+    def _engines_are_counted_once(self) -> Self:
         if self.attached and self.num_envs not in (1, self.engines):
-            said = f"num_envs is {self.num_envs}, but {self.env_path} sets the number of engines; leave num_envs out"
-            raise PydanticCustomError("attach", "{said}", {"said": said})
-        return self
-
-    @model_validator(mode="after")
-    def _editor_is_one(self) -> Self:
+            raise invalid(
+                f"num_envs is {self.num_envs}, but {self.env_path} sets the number of engines; leave num_envs out"
+            )
         if self.place is None and self.num_envs > 1:
-            raise PydanticCustomError(
-                "editor_is_one",
-                "num_envs is {count}, but there is only one editor; name a build with env_path (--env), "
-                "or use num_envs 1",
-                {"count": self.num_envs},
+            raise invalid(
+                f"num_envs is {self.num_envs}, but there is only one editor; name a build with env_path (--env), "
+                "or use num_envs 1"
             )
         return self
 

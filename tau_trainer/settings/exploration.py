@@ -6,10 +6,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Union
 
 from pydantic import BeforeValidator, Discriminator, Tag, model_validator
-from pydantic_core import PydanticCustomError
 from typing_extensions import override
 
-from tau_trainer.settings.kinds import TAG, Float, Fraction, NaturalFloat, PositiveFloat, PositiveInt, Section
+from tau_trainer.settings.kinds import (
+    TAG,
+    Float,
+    Fraction,
+    NaturalFloat,
+    PositiveFloat,
+    PositiveInt,
+    Section,
+    invalid,
+    unknown_choice,
+)
 from tau_trainer.settings.schedules import FractionSchedule, at
 
 ANNEALING_SHARE = 0.2
@@ -38,7 +47,7 @@ class AnnealedSettings(ExplorationSettings):
     def over(self, max_steps: int) -> Self:
         if self.n_steps_annealing is not None:
             return self
-        return self.model_copy(update={"n_steps_annealing": max(1, round(ANNEALING_SHARE * max_steps))})
+        return self.having(n_steps_annealing=max(1, round(ANNEALING_SHARE * max_steps)))
 
     def fallen(self, decisions: float) -> float:
         """Progress of the fall, 0 to 1. If neither file nor run sets its length, it takes 100,000 decisions."""
@@ -71,13 +80,11 @@ class EpsGreedySettings(AnnealedSettings):
     @model_validator(mode="after")
     def _falls(self) -> Self:
         if self.eps_min is not None and not isinstance(self.eps, float):
-            raise PydanticCustomError("two_schedules", "has both eps_min and a schedule as eps; remove one of them")
+            raise invalid("has both eps_min and a schedule as eps; remove one of them")
         if self.eps_min is not None and self.eps_min > at(self.eps, 0):
-            raise PydanticCustomError(
-                "eps_falls", "eps_min {low} is larger than eps {eps}; lower it", {"low": self.eps_min, "eps": self.eps}
-            )
+            raise invalid(f"eps_min {self.eps_min} is larger than eps {self.eps}; lower it")
         if self.annealing == "exponential" and self.eps_min == 0:
-            raise PydanticCustomError("eps_above_zero", "eps_min must be above 0 if annealing is exponential")
+            raise invalid("eps_min must be above 0 if annealing is exponential")
         return self
 
 
@@ -105,7 +112,7 @@ class BoltzmannSettings(ExplorationSettings):
     @model_validator(mode="after")
     def _range(self) -> Self:
         if self.clip[0] >= self.clip[1]:
-            raise PydanticCustomError("clip_range", "clip must have the smaller number first")
+            raise invalid("clip must have the smaller number first")
         return self
 
 
@@ -149,11 +156,7 @@ class GaussianWhiteNoiseSettings(AnnealedSettings):
     @model_validator(mode="after")
     def _sigma_falls(self) -> Self:
         if self.sigma_min is not None and self.sigma_min > self.sigma:
-            raise PydanticCustomError(
-                "sigma_falls",
-                "sigma_min {low} is larger than sigma {sigma}; lower it",
-                {"low": self.sigma_min, "sigma": self.sigma},
-            )
+            raise invalid(f"sigma_min {self.sigma_min} is larger than sigma {self.sigma}; lower it")
         return self
 
 
@@ -172,9 +175,7 @@ class OrnsteinUhlenbeckSettings(GaussianWhiteNoiseSettings):
     @model_validator(mode="after")
     def _stable(self) -> Self:
         if self.theta * self.dt >= 2.0:
-            raise PydanticCustomError(
-                "stable_noise", "theta times dt must be below 2, or the noise grows without limit; lower dt"
-            )
+            raise invalid("theta times dt must be below 2, or the noise grows without limit; lower dt")
         return self
 
 
@@ -207,10 +208,8 @@ def by_type(table: Mapping[str, type[ExplorationSettings]]) -> Any:
         if isinstance(value, ExplorationSettings) or (isinstance(value, Mapping) and value.get("type") in table):
             return value
         if not isinstance(value, Mapping) or "type" not in value:
-            raise PydanticCustomError("no_type", "has no type; known: {known}", {"known": ", ".join(table)})
-        raise PydanticCustomError(
-            "unknown_choice", "has an unknown type", {"given": str(value["type"]), "known": [*table]}
-        )
+            raise invalid(f"has no type; known: {', '.join(table)}")
+        raise unknown_choice("has an unknown type", value["type"], table)
 
     members = tuple(Annotated[settings, Tag(TAG + name)] for name, settings in table.items())
     return Annotated[Union[members], Discriminator(_tag), BeforeValidator(known)]  # noqa: UP007 made at run time

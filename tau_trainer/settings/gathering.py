@@ -48,6 +48,8 @@ class Way(StrEnum):
     """Several processes that learn from their own rollouts: ``strategy: parameter_server``."""
 
 
+_Finder = Callable[[TrainerSettings], Sequence[Location]]
+"""Returns where a behavior asks for something."""
 SettingsT = TypeVar("SettingsT", TrainerSettings, RunSettings)
 
 
@@ -111,12 +113,11 @@ def _missing(rows: Sequence[Row[SettingsT]], given: SettingsT, ways: set[Way]) -
 def check_trainable(findings: Iterator[Finding]) -> None:
     """Raise SettingsError with all of them, if there are any."""
     problems = Problems(Document("", {}))
-    for finding in findings:
-        problems.add(*finding)
+    problems.add_all(findings)
     problems.raise_if_any()
 
 
-def _types(*names: str) -> Callable[[TrainerSettings], Sequence[Location]]:
+def _types(*names: str) -> _Finder:
     return lambda trainer: [("trainer_type",)] if trainer.trainer_type in names else []
 
 
@@ -124,11 +125,14 @@ def _foreign(trainer: TrainerSettings) -> Sequence[Location]:
     return [] if trainer.trainer_type in plugins.own("trainers") else [("trainer_type",)]
 
 
-def _foreign_replay(trainer: TrainerSettings) -> Sequence[Location]:
-    return _foreign(trainer) if isinstance(trainer.hyperparameters, OffPolicyHyperparameters) else []
+def _with_replay(
+    found: _Finder,
+) -> _Finder:
+    """What is ``found`` of a behavior with a replay memory."""
+    return lambda trainer: found(trainer) if isinstance(trainer.hyperparameters, OffPolicyHyperparameters) else []
 
 
-def _changed(*key: str) -> Callable[[TrainerSettings], Sequence[Location]]:
+def _changed(*key: str) -> _Finder:
     """This key of a behavior, if it has another value than its default."""
 
     def found(trainer: TrainerSettings) -> Sequence[Location]:
@@ -140,23 +144,17 @@ def _changed(*key: str) -> Callable[[TrainerSettings], Sequence[Location]]:
     return found
 
 
-def _valued(key: str, value: object) -> Callable[[TrainerSettings], Sequence[Location]]:
+def _valued(key: str, value: object) -> _Finder:
     """This hyperparameter, if it has that value."""
     return lambda trainer: [(*_NUMBERS, key)] if getattr(trainer.hyperparameters, key, None) == value else []
-
-
-def _memory_of_replay(trainer: TrainerSettings) -> Sequence[Location]:
-    replays = isinstance(trainer.hyperparameters, OffPolicyHyperparameters)
-    return _changed("network_settings", "memory")(trainer) if replays else []
 
 
 def _learned_signals(trainer: TrainerSettings) -> Sequence[Location]:
     return [("reward_signals", name) for name in sorted(trainer.reward_signals.keys() & LEARNED.keys())]
 
 
-def _signals_of_replay(trainer: TrainerSettings) -> Sequence[Location]:
-    replays = isinstance(trainer.hyperparameters, OffPolicyHyperparameters)
-    return _learned_signals(trainer) if replays and trainer.trainer_type in LEARNED_BESIDE else []
+def _supported_signals(trainer: TrainerSettings) -> Sequence[Location]:
+    return _learned_signals(trainer) if trainer.trainer_type in LEARNED_BESIDE else []
 
 
 def _no_extrinsic(trainer: TrainerSettings) -> Sequence[Location]:
@@ -178,7 +176,7 @@ def _written(*keys: str) -> Callable[[RunSettings], Sequence[Location]]:
     return lambda file: [(key,) for key in keys if key in file.model_fields_set]
 
 
-def _keys(*keys: str) -> Callable[[TrainerSettings], Sequence[Location]]:
+def _keys(*keys: str) -> _Finder:
     """Those of these keys of a behavior that have other values than their defaults."""
     return lambda trainer: [(key,) for key in keys if trainer.changed(key)]
 
@@ -228,7 +226,7 @@ TABLE: tuple[Row[TrainerSettings], ...] = (
         },
     ),
     Row("of other packages", _foreign, {Way.POPULATION: _ONE_COMPUTATION, Way.TENSORS: _ON_TENSORS}),
-    Row("of other packages, with a replay memory", _foreign_replay, {Way.SERVER: _NO_ROLLOUTS}),
+    Row("of other packages, with a replay memory", _with_replay(_foreign), {Way.SERVER: _NO_ROLLOUTS}),
     Row(
         "`agents`, `to_train`, `player`",
         _keys("agents", "to_train", "player"),
@@ -245,7 +243,7 @@ TABLE: tuple[Row[TrainerSettings], ...] = (
     ),
     Row(
         "`network_settings.memory`, with a replay memory",
-        _memory_of_replay,
+        _with_replay(_changed("network_settings", "memory")),
         {Way.TENSORS: "is supported on tensors only with ppo and a2c; remove it"},
     ),
     Row(
@@ -259,7 +257,7 @@ TABLE: tuple[Row[TrainerSettings], ...] = (
     ),
     Row(
         "`reward_signals` that learn, with a replay memory",
-        _signals_of_replay,
+        _with_replay(_supported_signals),
         {Way.TENSORS: "is supported on tensors only with ppo and a2c; remove it, or change trainer_type"},
     ),
     Row(

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
 from typing_extensions import override
 
 from tau_trainer.settings.exploration import (
@@ -26,6 +25,7 @@ from tau_trainer.settings.kinds import (
     PositiveFloat,
     PositiveInt,
     Section,
+    invalid,
     is_number,
 )
 from tau_trainer.settings.replay import HindsightSettings, PrioritizedSettings
@@ -44,7 +44,7 @@ _LEAST_MINIBATCHES = 16
 
 def _number_or_auto(value: object) -> object:
     if value != AUTO and not (is_number(value) and 0.0 < float(str(value)) < math.inf):
-        raise PydanticCustomError("number_or_auto", "must be auto, or a number above 0 such as 8 or 0.5")
+        raise invalid("must be auto, or a number above 0 such as 8 or 0.5")
     return value
 
 
@@ -82,11 +82,9 @@ class Hyperparameters(Section):
     @model_validator(mode="after")
     def _batch_fits_buffer(self) -> Self:
         if self.buffer_size and self.batch_size > self.buffer_size:
-            raise PydanticCustomError(
-                "batch_fits_buffer",
-                "batch_size {batch} is larger than buffer_size {buffer}, so no minibatch would ever be full; "
-                "lower batch_size or raise buffer_size",
-                {"batch": self.batch_size, "buffer": self.buffer_size},
+            raise invalid(
+                f"batch_size {self.batch_size} is larger than buffer_size {self.buffer_size}, so no minibatch would "
+                "ever be full; lower batch_size or raise buffer_size"
             )
         return self
 

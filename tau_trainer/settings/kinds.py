@@ -6,10 +6,10 @@ ML-Agents refuses ``1e4`` as a whole number and reads the text ``'false'`` as tr
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Annotated, Any, ClassVar, LiteralString, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError
@@ -32,6 +32,14 @@ class Section(BaseModel):
         """Whether its value is not the default."""
         return bool(getattr(self, key) != type(self).model_fields[key].default)
 
+    def having(self, **changes: Any) -> Self:
+        """A copy with these values, which are not validated; a mapping changes only those keys of a section."""
+        for key, value in changes.items():
+            section = getattr(self, key)
+            if isinstance(section, Section) and isinstance(value, Mapping):
+                changes[key] = section.having(**value)
+        return self.model_copy(update=changes)
+
     def on_tensors(self) -> Self:
         """The same section, with :attr:`tensor_defaults` for keys that are not set."""
         changed = {key: value for key, value in self.tensor_defaults.items() if key not in self.model_fields_set}
@@ -40,11 +48,21 @@ class Section(BaseModel):
         found.model_fields_set.intersection_update(self.model_fields_set)  # a default is not a set key
         return found
 
-    def refuse(self, text: LiteralString, *keys: str) -> None:
+    def refuse(self, text: str, *keys: str) -> None:
         """Raise pydantic's error with ``text``, which contains ``{key}``, for the first changed key of ``keys``."""
         for key in keys:
             if self.changed(key):
-                raise PydanticCustomError("not_here", text, {"key": key})
+                raise invalid(text.format(key=key))
+
+
+def invalid(text: str) -> PydanticCustomError:
+    """The error for a value or a section that is not valid; ``text`` is shown after its key."""
+    return PydanticCustomError("invalid", "{text}", {"text": text})
+
+
+def unknown_choice(text: str, given: object, known: Iterable[str]) -> PydanticCustomError:
+    """The error for a name that is not one of ``known``; the message suggests one of them."""
+    return PydanticCustomError("unknown_choice", "{text}", {"text": text, "given": str(given), "known": [*known]})
 
 
 @dataclass(frozen=True)
@@ -83,16 +101,16 @@ def _whole(value: object) -> object:
     if number is not None and number.is_finite() and number.copy_abs() > 2**63:
         return _BEYOND if number > 0 else -_BEYOND  # 1e999999 as an int would take all memory
     if number is None or not number.is_finite() or number != int(number):
-        raise PydanticCustomError("whole_number", "must be a whole number such as 64 or 1e4")
+        raise invalid("must be a whole number such as 64 or 1e4")
     return int(number)
 
 
 def _real(value: object) -> object:
     number = _decimal(value)
     if number is None:
-        raise PydanticCustomError("real_number", "must be a number such as 0.2 or 3e-4")
+        raise invalid("must be a number such as 0.2 or 3e-4")
     if not math.isfinite(float(number)):
-        raise PydanticCustomError("real_number", "must be a finite number")
+        raise invalid("must be a finite number")
     return float(number)
 
 
@@ -101,7 +119,7 @@ def _truth(value: object) -> object:
     for truth, words in ((True, (True, "true", "yes", "on", "1")), (False, (False, "false", "no", "off", "0"))):
         if text in words:
             return truth
-    raise PydanticCustomError("truth_value", "must be true or false")
+    raise invalid("must be true or false")
 
 
 Whole = Annotated[int, BeforeValidator(_whole)]

@@ -41,6 +41,7 @@ def load_settings(
     *,
     lenient: bool = False,
     flags: Mapping[str, str] | None = None,
+    batched: bool | None = None,
 ) -> RunSettings:
     """Settings that this version can train; of a batched run if the file has an ``environment``.
 
@@ -50,29 +51,22 @@ def load_settings(
         overrides: values that override the file, by dotted key; ``behaviors.*.max_steps`` sets every behavior.
         lenient: log and ignore unknown and repeated keys instead of raising.
         flags: names of overrides in messages (``env_settings.seed`` -> ``--seed``).
+        batched: True if the file must have a batched environment, False if it must not.
 
     Raises:
         SettingsError: one sentence for every problem, with file, line, key and remedy.
     """
-    return load_form(None, path, overrides or {}, lenient, flags or {})
+    settings, problems = read_settings(path, overrides or {}, lenient, flags or {}, batched=batched)
+    problems.add_all(untrainable(settings))
+    problems.raise_if_any()
+    return settings
 
 
 def load_batched(
     path: Path | str, overrides: Json | None = None, flags: Mapping[str, str] | None = None
 ) -> RunSettings:
     """:func:`load_settings` for a file with an ``environment``. Also raises SettingsError for any other file."""
-    return load_form(True, path, overrides or {}, False, flags or {})
-
-
-def load_form(
-    batched: bool | None, path: Path | str | None, overrides: Json, lenient: bool, flags: Mapping[str, str]
-) -> RunSettings:
-    """:func:`load_settings`; ``batched``: True if the file must have a batched environment, False if it must not."""
-    settings, problems = read_settings(path, overrides, lenient, flags, batched=batched)
-    for location, text in untrainable(settings):
-        problems.add(location, text)
-    problems.raise_if_any()
-    return settings
+    return load_settings(path, overrides, flags=flags, batched=True)
 
 
 def dump_settings(settings: RunSettings) -> str:
@@ -90,7 +84,7 @@ def read_settings(
     *,
     batched: bool | None = None,
 ) -> tuple[RunSettings, Problems]:
-    """See :func:`load_form`: all settings of the file format, trainable or not, and their places in the file."""
+    """See :func:`load_settings`: all settings of the file format, trainable or not, and their places in the file."""
     document = Document("", {"default_settings": {}}) if path is None else read_file(path, warn)
     return interpret(document, overrides, lenient, flags, warn, batched=batched)
 
@@ -217,8 +211,7 @@ class _Reader:
         except ValidationError as error:
             wrong = {detail["loc"][0] for detail in error.errors()}
             rest = RunSettings.model_validate({key: value for key, value in data.items() if key not in wrong})
-        for finding in untrainable(rest):
-            self.problems.add(*finding)
+        self.problems.add_all(untrainable(rest))
 
     def _duplicates(self) -> None:
         for location, line in self.problems.document.duplicates:
@@ -347,7 +340,7 @@ def apply_overrides(data: Json, overrides: Json) -> tuple[dict[str, Any], set[Lo
     places: set[Location] = set()
     for dotted, value in overrides.items():
         for location in _expand(result, tuple(dotted.split("."))):
-            if _put(result, location, value):
+            if put(result, location, value):
                 places.add(location)
     return result, places
 
@@ -363,12 +356,12 @@ def _expand(data: Json, parts: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [(*home, *parts[2:]) for home in homes]
 
 
-def _put(data: dict[str, Any], location: tuple[str, ...], value: Any) -> bool:
+def put(data: dict[str, Any], location: Location, value: Any) -> bool:
     """Set one value, creating sections on the way; False if a value on the way is not a section."""
     here: Any = data
     for part in location[:-1]:
         here = here.setdefault(part, {})
         if not isinstance(here, dict):
             return False
-    here.update(deep_merge(here, {location[-1]: value}))
+    here.update(deep_merge(here, {str(location[-1]): value}))
     return True

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
-from pydantic_core import PydanticCustomError
 
 from tau_trainer import plugins
-from tau_trainer.settings.kinds import Bool, PositiveInt, Section, Whole
+from tau_trainer.settings.kinds import Bool, PositiveInt, Section, Whole, invalid, unknown_choice
 
 _MOST_LAYERS, _WIDEST = 1024, 65536
 
@@ -30,10 +29,10 @@ def expanded(net_arch: Sequence[Any]) -> list[int | str]:
 def _parts(value: object) -> tuple[Any, ...]:
     """Validate the value of a file and convert it for :func:`expanded`."""
     if not isinstance(value, list | tuple):
-        raise PydanticCustomError("net_arch", "must be a list such as [128, b, r256]")
+        raise invalid("must be a list such as [128, b, r256]")
     parts = tuple(map(_part, value))
     if len(expanded(parts)) > _MOST_LAYERS:
-        raise PydanticCustomError("net_arch", "is longer than {most} layers; shorten it", {"most": _MOST_LAYERS})
+        raise invalid(f"is longer than {_MOST_LAYERS} layers; shorten it")
     return parts
 
 
@@ -48,11 +47,9 @@ def _part(value: object) -> object:
     found = re.fullmatch(r"(r?)0*([1-9][0-9]{0,5})", written)
     if found is not None and int(found[2]) <= _WIDEST:
         return f"r{found[2]}" if found[1] else int(found[2])
-    raise PydanticCustomError(
-        "net_arch",
-        "has an invalid part {part}; use a width (1 to {most}), b (BatchNorm), rN (a residual block of width N), or "
-        "{{repeat, net_arch}}",
-        {"part": repr(value), "most": _WIDEST},
+    raise invalid(
+        f"has an invalid part {value!r}; use a width (1 to {_WIDEST}), b (BatchNorm), rN (a residual block of width N),"
+        " or {repeat, net_arch}"
     )
 
 
@@ -79,7 +76,7 @@ class MemorySettings(Section):
     @classmethod
     def _even(cls, value: int) -> int:
         if value % 2:
-            raise PydanticCustomError("even_number", "must be even: half is hidden state, half is cell state")
+            raise invalid("must be even: half is hidden state, half is cell state")
         return value
 
 
@@ -126,6 +123,5 @@ class NormalizingNetworkSettings(NetworkSettings):
 
 def _known(value: str, kind: str, known: Sequence[str]) -> str:
     if value not in known:
-        text = f"has an unknown {kind},"
-        raise PydanticCustomError("unknown_choice", text, {"given": value, "known": list(known)})
+        raise unknown_choice(f"has an unknown {kind},", value, known)
     return value

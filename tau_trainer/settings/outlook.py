@@ -103,13 +103,20 @@ def _lessons(file: RunSettings) -> Iterator[Finding]:
     """Lessons that would never end because they wait for a behavior that does not exist."""
     if not file.behaviors or file.default_settings is not None:
         return
+    for place, lesson, last in _every_lesson(file):
+        criteria = lesson.completion_criteria
+        if not last and criteria is not None and criteria.behavior not in file.behaviors:
+            near = did_you_mean(criteria.behavior, file.behaviors)
+            text = f"is behavior {criteria.behavior}, which `behaviors` does not have; {near}"
+            yield (*place, "completion_criteria", "behavior"), text
+
+
+def _every_lesson(file: RunSettings) -> Iterator[tuple[Location, Lesson, bool]]:
+    """Every lesson with its location, and whether it is the last of its parameter."""
     for name, value in (file.environment_parameters or {}).items():
-        for i, lesson in enumerate(value.curriculum[:-1] if isinstance(value, Curriculum) else ()):
-            criteria = lesson.completion_criteria
-            if criteria is not None and criteria.behavior not in file.behaviors:
-                place = "environment_parameters", name, "curriculum", i, "completion_criteria", "behavior"
-                near = did_you_mean(criteria.behavior, file.behaviors)
-                yield place, f"is behavior {criteria.behavior}, which `behaviors` does not have; {near}"
+        lessons = value.curriculum if isinstance(value, Curriculum) else ()
+        for i, lesson in enumerate(lessons):
+            yield ("environment_parameters", name, "curriculum", i), lesson, lesson is lessons[-1]
 
 
 def _signals(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
@@ -137,13 +144,7 @@ _TYPICAL = {
 """Ranges from ML-Agents' documentation that hold for any scene. 0, which disables a feature, is always accepted."""
 _FAR = 10
 """A value this factor outside its range is probably a typo; ML-Agents' own examples are within it."""
-_ENGINE = (
-    "env_args",
-    "base_port",
-    "max_lifetime_restarts",
-    "restarts_rate_limit_n",
-    "restarts_rate_limit_period_s",
-)
+_BUILD = ("env_args", "max_lifetime_restarts", "restarts_rate_limit_n", "restarts_rate_limit_period_s")
 _REPLAYED = ("channel_capacity", "samples_per_update", "max_policy_lag", "sync_interval")
 _IMAGES = ("image_order", "flat_sensors")
 _PLAYER = ("no_graphics", "no_graphics_monitor")
@@ -222,7 +223,7 @@ class Outlook:
                     "mlagents-learn resets, and changes opponents during games"
                 )
                 yield self._at(place, "self_play"), text
-        for place, lesson, last in self._lessons():
+        for place, lesson, last in _every_lesson(self._settings):
             end = lesson.completion_criteria
             if end is not None and not last and end.measure == "reward" and not end.min_lesson_length:
                 yield place, "the mean of several episodes ends this lesson; with mlagents-learn, a single one does"
@@ -257,8 +258,7 @@ class Outlook:
             yield from self._unused("rollouts, which all actors fill together", async_trainer=_REPLAYED)
         path, godot = self._settings.env_settings.place, self._settings.env_settings.godot
         if godot:
-            for name in self._settings.environment_parameters or {}:
-                yield ("environment_parameters", name), "has no effect: a Godot game receives no parameters"
+            yield from self._parameters("a Godot game receives no parameters")
             started = not self._settings.env_settings.awaited
             unused = tuple(key for key in SENT if key != "time_scale" or not started)
             yield from self._unused("Godot games, which receive no such setting", engine_settings=unused)
@@ -268,24 +268,21 @@ class Outlook:
             of_godot = ("action_repeat", "truncate_after")
             yield from self._unused("games of other engines than Godot", collection=of_godot)
         if path is None:
-            unused = tuple(key for key in _ENGINE if key != "base_port")
             port = 11008 if godot else 5004
-            yield from self._unused("the editor", env_settings=unused, engine_settings=_PLAYER)
+            yield from self._unused("the editor", env_settings=_BUILD, engine_settings=_PLAYER)
             yield from self._unused(f"the editor, which always connects to port {port}", env_settings=("base_port",))
         elif self._settings.env_settings.attached:
-            unused = tuple(key for key in _ENGINE if key != "base_port")
-            yield from self._unused("attach:MAX", env_settings=unused, engine_settings=_PLAYER)
+            yield from self._unused("attach:MAX", env_settings=_BUILD, engine_settings=_PLAYER)
         elif path.startswith(HEADLESS_PREFIX):
             yield from self._unused("the headless engine", engine_settings=_PLAYER + (() if godot else SENT))
         elif path.startswith("gym:"):
             yield from self._unused("Gymnasium", env_settings=("base_port",), engine_settings=_PLAYER + SENT)
             yield from self._unused("Gymnasium", collection=_IMAGES)
         elif not godot and plays_unreal(path):
-            for name in self._settings.environment_parameters or {}:
-                yield ("environment_parameters", name), "has no effect: an Unreal game receives no parameters"
+            yield from self._parameters("an Unreal game receives no parameters")
             yield from self._unused("Unreal games, which receive no settings", engine_settings=SENT)
             yield from self._unused("Unreal games, which send no pictures", collection=_IMAGES)
-        for place, lesson, last in self._lessons():
+        for place, lesson, last in _every_lesson(self._settings):
             if last and lesson.completion_criteria is not None:
                 yield (*place, "completion_criteria"), "has no effect in the last lesson"
         if self._settings.checkpoint_settings.train_model:
@@ -339,12 +336,9 @@ class Outlook:
                         text = f"is {value:g}, far from the usual range ({low:g} to {high:g})"
                         yield self._at(place, section, key), text
 
-    def _lessons(self) -> Iterator[tuple[Location, Lesson, bool]]:
-        """Every lesson with its location, and whether it is the last of its parameter."""
-        for name, value in (self._settings.environment_parameters or {}).items():
-            lessons = value.curriculum if isinstance(value, Curriculum) else ()
-            for i, lesson in enumerate(lessons):
-                yield ("environment_parameters", name, "curriculum", i), lesson, lesson is lessons[-1]
+    def _parameters(self, why: str) -> Iterator[Finding]:
+        for name in self._settings.environment_parameters or {}:
+            yield ("environment_parameters", name), f"has no effect: {why}"
 
     def _unused(self, what: str, **sections: tuple[str, ...]) -> Iterator[Finding]:
         for section, keys in sections.items():

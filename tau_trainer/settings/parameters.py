@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
-from pydantic_core import PydanticCustomError
 
-from tau_trainer.settings.kinds import TAG, Bool, Float, NaturalInt, Section, Text, Whole
+from tau_trainer.settings.kinds import TAG, Bool, Float, NaturalInt, Section, Text, Whole, invalid, unknown_choice
 
 
 class _Seeded(Section):
@@ -24,9 +23,7 @@ class _Seeded(Section):
 
 def _ordered(low: float, high: float) -> None:
     if low > high:
-        raise PydanticCustomError(
-            "ordered", "{low} is larger than {high}; write the smaller number first", {"low": low, "high": high}
-        )
+        raise invalid(f"{low} is larger than {high}; write the smaller number first")
 
 
 class UniformParameters(_Seeded):
@@ -126,11 +123,7 @@ class CompletionCriteria(Section):
     @model_validator(mode="after")
     def _progress_is_a_share(self) -> Self:
         if self.measure == "progress" and not 0.0 <= self.threshold <= 1.0:
-            raise PydanticCustomError(
-                "progress_threshold",
-                "threshold is {threshold}, but progress runs from 0 to 1",
-                {"threshold": self.threshold},
-            )
+            raise invalid(f"threshold is {self.threshold}, but progress runs from 0 to 1")
         return self
 
 
@@ -150,12 +143,8 @@ class _Unreadable(Section):
         """Raise an error that names the missing or unknown key."""
         given = value.get("sampler_type")
         if given is None:
-            raise PydanticCustomError(
-                "no_form", "is neither a number nor a sampler nor a curriculum; a sampler needs the key sampler_type"
-            )
-        raise PydanticCustomError(
-            "unknown_choice", "has an unknown sampler_type", {"given": str(given), "known": list(_SAMPLER_TYPES)}
-        )
+            raise invalid("is neither a number nor a sampler nor a curriculum; a sampler needs the key sampler_type")
+        raise unknown_choice("has an unknown sampler_type", given, _SAMPLER_TYPES)
 
 
 def _number_of(value: ConstantSampler) -> float:
@@ -202,11 +191,7 @@ class Curriculum(Section):
     def _criteria(cls, lessons: tuple[Lesson, ...]) -> tuple[Lesson, ...]:
         for lesson in lessons[:-1]:
             if lesson.completion_criteria is None:
-                raise PydanticCustomError(
-                    "completion_criteria",
-                    "lesson {name} has no completion_criteria, which every lesson but the last needs",
-                    {"name": lesson.name},
-                )
+                raise invalid(f"lesson {lesson.name} has no completion_criteria, which every lesson but the last needs")
         return lessons
 
 

@@ -51,6 +51,11 @@ class Problems:
         if sentence not in self.sentences:
             self.sentences.append(sentence)
 
+    def add_all(self, findings: Iterable[tuple[Location, str]]) -> None:
+        """Add each location with its text."""
+        for location, text in findings:
+            self.add(location, text)
+
     def add_errors(self, error: ValidationError, model: type[Section], prefix: Location) -> None:
         """Add every error of a failed validation of ``model`` at ``prefix``."""
         for detail in error.errors(include_url=False):

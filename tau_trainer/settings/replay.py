@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import Literal, Self
 
 from pydantic import model_validator
-from pydantic_core import PydanticCustomError
 
-from tau_trainer.settings.kinds import Bool, Float, Fraction, NaturalFloat, PositiveFloat, PositiveInt, Section, Text
+from tau_trainer.settings.kinds import (
+    Bool,
+    Float,
+    Fraction,
+    NaturalFloat,
+    PositiveFloat,
+    PositiveInt,
+    Section,
+    Text,
+    invalid,
+)
 
 
 class PrioritizedSettings(Section):
@@ -59,5 +68,5 @@ class HindsightSettings(Section):
     @model_validator(mode="after")
     def _one_rule(self) -> Self:
         if self.distance is not None and self.reward_done is not None:
-            raise PydanticCustomError("one_rule", "has both distance and reward_done; remove one of them")
+            raise invalid("has both distance and reward_done; remove one of them")
         return self

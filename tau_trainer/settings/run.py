@@ -19,12 +19,11 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.files import parse_json, same_file
 from tau_trainer.settings.engines import EngineSettings, EnvSettings
-from tau_trainer.settings.kinds import Bool, PositiveInt, Section, Text
+from tau_trainer.settings.kinds import Bool, PositiveInt, Section, Text, invalid
 from tau_trainer.settings.parameters import AnyParameter, Curriculum
 from tau_trainer.settings.tasks import (
     AsyncTrainerSettings,
@@ -40,6 +39,8 @@ from tau_trainer.settings.trainers import AnyTrainerSettings, PPOTrainerSettings
 
 ExportChoice = Literal["best", "last"]
 """The policy of a learner to export."""
+ANEW: Mapping[str, bool] = {"resume": False, "force": False, "load_model": False}
+"""Changes of ``checkpoint_settings`` for a run that starts from scratch."""
 _LONGEST_NAME = 200
 """Maximum bytes of a folder's name; of the 255 allowed, the rest is for prefixes and suffixes."""
 _LONGEST_PATH = 3000
@@ -83,19 +84,18 @@ class CheckpointSettings(Section):
         windows, posix = PureWindowsPath(value), PurePosixPath(value)
         inside = not (windows.drive or windows.root or posix.root or ".." in windows.parts or windows.parts == ())
         if not inside or any(character in value for character in '<>:"|?*\0'):
-            raise PydanticCustomError(
-                "run_id", 'must be a plain folder name: no absolute path, no "..", none of < > : " | ? *'
-            )
+            raise invalid('must be a plain folder name: no absolute path, no "..", none of < > : " | ? *')
         if any(len(part.encode()) > _LONGEST_NAME for part in posix.parts):
-            text = "is longer than {most} bytes, too long for a folder name on some systems; choose a shorter id"
-            raise PydanticCustomError("run_id", text, {"most": _LONGEST_NAME})
+            raise invalid(
+                f"is longer than {_LONGEST_NAME} bytes, too long for a folder name on some systems; choose a shorter id"
+            )
         return value
 
     @field_validator("results_dir")
     @classmethod
     def _is_a_path(cls, value: str) -> str:
         if len(value.encode()) > _LONGEST_PATH or any(len(part.encode()) > 255 for part in Path(value).parts):
-            raise PydanticCustomError("results_dir", "is longer than a path can be; choose a shorter one")
+            raise invalid("is longer than a path can be; choose a shorter one")
         return value
 
 
@@ -109,7 +109,7 @@ class TorchSettings(Section):
     @classmethod
     def _known_device(cls, value: str | None) -> str | None:
         if value is not None and not re.fullmatch(r"cpu|mps|(cuda|xpu)(:\d+)?", value):
-            raise PydanticCustomError("device", "must be cpu, cuda, cuda:N, mps or xpu")
+            raise invalid("must be cpu, cuda, cuda:N, mps or xpu")
         return value
 
 
@@ -189,7 +189,7 @@ class RunSettings(Section):
         behaviors = value if isinstance(value, dict) else info.data.get("behaviors", ())
         said = clash(behaviors, tau.pairs if tau is not None and tau.policy == "independent" else 0)
         if said is not None:
-            raise PydanticCustomError("clash", "{said}", {"said": said})
+            raise invalid(said)
         return value
 
     @field_validator("env_settings", mode="before")
@@ -201,8 +201,7 @@ class RunSettings(Section):
         for key in value if isinstance(value, Mapping) else ():
             if key in EnvSettings.model_fields and key != "seed":
                 where = " (set copies with environment.num_envs)" if key == "num_envs" else ""
-                text = "has {key}, which is for engines{where}; remove it"
-                raise PydanticCustomError("for_engines", text, {"key": key, "where": where})
+                raise invalid(f"has {key}, which is for engines{where}; remove it")
         return value
 
     @field_validator("default_settings", "behaviors")
@@ -236,8 +235,7 @@ class RunSettings(Section):
 
     def on(self, device: str) -> Self:
         """The same settings on that device."""
-        chosen = self.torch_settings.model_copy(update={"device": device})
-        return self.model_copy(update={"torch_settings": chosen})
+        return self.having(torch_settings={"device": device})
 
     @property
     def seed(self) -> int:
@@ -248,6 +246,11 @@ class RunSettings(Section):
     def clock(self) -> TrainerSettings:
         """A behavior of a batched run that learns; duration and intervals are the same for all of them."""
         return next(trainer for trainer in self.behaviors.values() if trainer.learns)
+
+    @property
+    def trainers(self) -> list[TrainerSettings]:
+        """Settings of every named behavior; if none is named, of any behavior that the environment announces."""
+        return list(self.behaviors.values()) or [self.of_behavior("")]
 
     @property
     def staleness_bound(self) -> int:
@@ -342,18 +345,18 @@ def resolve_seed(settings: RunSettings) -> RunSettings:
 
     def seeded(value: AnyParameter) -> AnyParameter:
         if isinstance(value, Curriculum):
-            lessons = tuple(lesson.model_copy(update={"value": seeded(lesson.value)}) for lesson in value.curriculum)
-            return value.model_copy(update={"curriculum": lessons})
+            return value.having(
+                curriculum=tuple(lesson.having(value=seeded(lesson.value)) for lesson in value.curriculum)
+            )
         if isinstance(value, float):
             next(index)
             return value
         if value.sampler_parameters.seed != -1:
             return value
-        fixed = value.sampler_parameters.model_copy(update={"seed": next(index)})
-        return value.model_copy(update={"sampler_parameters": fixed})
+        return value.having(sampler_parameters={"seed": next(index)})
 
-    changed: dict[str, Any] = {"env_settings": settings.env_settings.model_copy(update={"seed": seed})}
-    if settings.environment_parameters is not None:
-        parameters = {name: seeded(value) for name, value in settings.environment_parameters.items()}
-        changed["environment_parameters"] = parameters
-    return settings.model_copy(update=changed)
+    settings = settings.having(env_settings={"seed": seed})
+    if settings.environment_parameters is None:
+        return settings
+    parameters = {name: seeded(value) for name, value in settings.environment_parameters.items()}
+    return settings.having(environment_parameters=parameters)

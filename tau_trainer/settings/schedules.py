@@ -12,9 +12,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag, TypeAdapter
-from pydantic_core import PydanticCustomError
 
-from tau_trainer.settings.kinds import TAG, Fraction, NaturalFloat, PositiveFloat, Section
+from tau_trainer.settings.kinds import TAG, Fraction, NaturalFloat, PositiveFloat, Section, invalid, unknown_choice
 
 
 class ScheduleSettings(Section):
@@ -76,19 +75,19 @@ def at(number: Scheduled, t: float) -> float:
 
 def _in_order(points: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
     if not points or any(before[0] >= after[0] for before, after in pairwise(points)):
-        raise PydanticCustomError("points", "must be points [step, value] with increasing steps")
+        raise invalid("must be points [step, value] with increasing steps")
     return points
 
 
 def _known(value: object) -> object:
     if isinstance(value, list | tuple) and not all(isinstance(each, list | tuple) and len(each) == 2 for each in value):
-        text = "must be a number, or points [step, value] such as [[0, 3e-4], [1e6, 1e-5]], or a mapping with a mode"
-        raise PydanticCustomError("points", text)
+        raise invalid(
+            "must be a number, or points [step, value] such as [[0, 3e-4], [1e6, 1e-5]], or a mapping with a mode"
+        )
     if isinstance(value, Mapping) and "mode" not in value:
-        raise PydanticCustomError("no_mode", "has no mode; known: {known}", {"known": ", ".join(_MODES)})
+        raise invalid(f"has no mode; known: {', '.join(_MODES)}")
     if isinstance(value, Mapping) and value["mode"] not in _MODES:
-        context = {"given": str(value["mode"]), "known": [*_MODES]}
-        raise PydanticCustomError("unknown_choice", "has an unknown mode", context)
+        raise unknown_choice("has an unknown mode", value["mode"], _MODES)
     return value
 
 

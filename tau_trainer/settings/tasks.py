@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
-from pydantic_core import PydanticCustomError
 
 from tau_trainer.settings.engines import Engines
 from tau_trainer.settings.kinds import (
@@ -26,6 +25,7 @@ from tau_trainer.settings.kinds import (
     Section,
     Text,
     Whole,
+    invalid,
 )
 
 Formula = Literal["binary", "binary_strict", "difference", "incremental", "binary01"]
@@ -66,22 +66,16 @@ class RewardSettings(Section):
     """Learn from the reward itself, or from the aggregated binary reward."""
 
     @model_validator(mode="after")
-    def _aggregate_needs_predicate(self) -> Self:
+    def _consistent(self) -> Self:
         if self.learn_from == "aggregate" and self.predicate == "none":
-            raise PydanticCustomError(
-                "aggregate_needs_predicate",
+            raise invalid(
                 "learn_from aggregate needs a predicate that defines success; "
-                "choose positive, threshold, outcome or distance",
+                "choose positive, threshold, outcome or distance"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _component_credit_exists(self) -> Self:
         if self.credit == "component" and self.formula in ("binary_strict", "binary01"):
-            raise PydanticCustomError(
-                "component_credit",
-                "formula {formula} judges all components together, so it has no credit for each; use credit aggregate",
-                {"formula": self.formula},
+            raise invalid(
+                f"formula {self.formula} judges all components together, so it has no credit for each; "
+                "use credit aggregate"
             )
         return self
 
@@ -112,7 +106,7 @@ class TauSettings(Section):
     @classmethod
     def _names_a_profile(cls, value: str | None) -> str | None:
         if value is not None and not _PROFILE.fullmatch(value):
-            raise PydanticCustomError("profile", "must be tau3, tau384, or components and levels such as 2x16")
+            raise invalid("must be tau3, tau384, or components and levels such as 2x16")
         return value
 
 
@@ -156,14 +150,11 @@ class CollectionSettings(Section):
     @model_validator(mode="after")
     def _tls_is_whole(self) -> Self:
         if (self.tls_cert is None) != (self.tls_key is None):
-            raise PydanticCustomError(
-                "tls_in_half", "tls_cert and tls_key (--tls-cert, --tls-key) need each other; give both or neither"
-            )
+            raise invalid("tls_cert and tls_key (--tls-cert, --tls-key) need each other; give both or neither")
         if self.tls_cert is not None and self.listen is None:
-            raise PydanticCustomError(
-                "tls_on_loopback",
+            raise invalid(
                 "tls_cert and tls_key (--tls-cert, --tls-key) are for engines on other machines; "
-                "add listen (--listen) or leave them out",
+                "add listen (--listen) or leave them out"
             )
         return self
 
@@ -202,19 +193,16 @@ class AsyncTrainerSettings(Section):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.exploration is not None and len(self.exploration) != self.actors:
-            raise PydanticCustomError(
-                "exploration_each",
-                "exploration has {given} entries, but there are {actors} actors; give one for each",
-                {"given": len(self.exploration), "actors": self.actors},
+            raise invalid(
+                f"exploration has {len(self.exploration)} entries, but there are {self.actors} actors; "
+                "give one for each"
             )
         if self.samples_per_update is not None and self.samples_per_update[0] > self.samples_per_update[1]:
-            raise PydanticCustomError("samples_bounds", "samples_per_update must be [minimum, maximum]; swap the two")
+            raise invalid("samples_per_update must be [minimum, maximum]; swap the two")
         if self.max_policy_lag < 2 * self.sync_interval:
-            raise PydanticCustomError(
-                "lag_and_sync",
-                "max_policy_lag {lag} is below twice the sync_interval {sync}, so learning would wait forever; "
-                "lower sync_interval or raise max_policy_lag",
-                {"lag": self.max_policy_lag, "sync": self.sync_interval},
+            raise invalid(
+                f"max_policy_lag {self.max_policy_lag} is below twice the sync_interval {self.sync_interval}, "
+                "so learning would wait forever; lower sync_interval or raise max_policy_lag"
             )
         return self
 
@@ -241,10 +229,7 @@ class ClusterSettings(Section):
         reachable = bool(colon and host) and "/" not in host and port.isdecimal() and 0 < int(port) < 65536
         local = value.partition(":")[0] == "local"
         if value != VARIABLE and not (_LOCAL.fullmatch(value) if local else reachable):
-            raise PydanticCustomError(
-                "cluster_address",
-                "must be local, local:N with N nodes, HOST:PORT of a running Ray cluster, or RAY_ADDRESS",
-            )
+            raise invalid("must be local, local:N with N nodes, HOST:PORT of a running Ray cluster, or RAY_ADDRESS")
         return value
 
     @property
@@ -276,18 +261,17 @@ class Distribution(Section):
     def _is_one(self) -> Self:
         given = [name for name in type(self).model_fields if getattr(self, name) is not None]
         if len(given) != 1:
-            text = "needs exactly one of {known}, such as loguniform: [1e-5, 1e-2]"
-            raise PydanticCustomError("one_distribution", text, {"known": ", ".join(type(self).model_fields)})
+            raise invalid(
+                f"needs exactly one of {', '.join(type(self).model_fields)}, such as loguniform: [1e-5, 1e-2]"
+            )
         if self.kind == "choice":
             return self
         low, high, *step = self.arguments
         if low >= high or (self.kind in _FROM_ABOVE_ZERO and low <= 0):
-            text = "has a {kind} from {low} to {high}; the first number must be {above}below the second"
             above = "above 0 and " if "log" in self.kind else ""
-            raise PydanticCustomError("range", text, {"kind": self.kind, "low": low, "high": high, "above": above})
+            raise invalid(f"has a {self.kind} from {low} to {high}; the first number must be {above}below the second")
         if self.quniform and any(abs(math.remainder(end, *step)) > 1e-9 * abs(end) for end in (low, high)):
-            text = "has a quniform from {low} to {high}; both must be multiples of {step}"
-            raise PydanticCustomError("multiples", text, {"low": low, "high": high, "step": step[0]})
+            raise invalid(f"has a quniform from {low} to {high}; both must be multiples of {step[0]}")
         return self
 
     @property
@@ -351,11 +335,9 @@ class SweepSettings(Section):
     def _fits_what_was_learned(self) -> Self:
         fixed = [key for key in self.space if "network_settings" in key or key.rpartition(".")[2] == "trainer_type"]
         if self.scheduler == "pbt" and fixed:
-            raise PydanticCustomError(
-                "pbt_goes_on",
-                "has scheduler pbt, which continues with trained networks, so it cannot search {key}; "
-                "choose scheduler asha or remove that key from space",
-                {"key": fixed[0]},
+            raise invalid(
+                f"has scheduler pbt, which continues with trained networks, so it cannot search {fixed[0]}; "
+                "choose scheduler asha or remove that key from space"
             )
         return self
 
@@ -391,8 +373,9 @@ class EvaluationSettings(Section):
     @model_validator(mode="after")
     def _plays(self) -> Self:
         if self.interval and not self.episodes:
-            text = "has episodes 0 but interval {interval}; raise episodes, or set interval to 0 for no evaluation"
-            raise PydanticCustomError("plays_nothing", text, {"interval": self.interval})
+            raise invalid(
+                f"has episodes 0 but interval {self.interval}; raise episodes, or set interval to 0 for no evaluation"
+            )
         return self
 
 

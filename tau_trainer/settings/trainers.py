@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -18,7 +18,6 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from tau_trainer import plugins
 from tau_trainer.errors import SettingsError
@@ -38,7 +37,7 @@ from tau_trainer.settings.hyperparameters import (
     SACLNHyperparameters,
     TD3Hyperparameters,
 )
-from tau_trainer.settings.kinds import TAG, Bool, Float, Fraction, Int, PositiveInt, Section, TableSchema, Text
+from tau_trainer.settings.kinds import TAG, Bool, Float, Fraction, Int, PositiveInt, Section, TableSchema, Text, invalid
 from tau_trainer.settings.networks import NetworkSettings, NormalizingNetworkSettings
 from tau_trainer.settings.signals import (
     BehavioralCloningSettings,
@@ -56,12 +55,9 @@ SummaryFreq = Annotated[
 """Steps between two points of a curve; for ``auto``, see :func:`summary_every`."""
 
 
-AnySettings = TypeVar("AnySettings", bound="TrainerSettings")
-
-
 def _not_empty(value: dict[str, RewardSignalSettings]) -> dict[str, RewardSignalSettings]:
     if not value:
-        raise PydanticCustomError("no_signal", "is empty, so there is nothing to learn from; add `extrinsic: {}`")
+        raise invalid("is empty, so there is nothing to learn from; add `extrinsic: {}`")
     return value
 
 
@@ -84,6 +80,8 @@ class TrainerSettings(Section):
 
     trainer_type: str
     """The algorithm: a name of :func:`tau_trainer.plugins.names`."""
+    algorithm: ClassVar[str]
+    """``module:Class`` of the algorithm below :mod:`tau_trainer.algorithms`; only trainer types of our own have it."""
     hyperparameters: SerializeAsAny[Hyperparameters]
     """Hyperparameters of the algorithm."""
     network_settings: NetworkSettings = NetworkSettings()
@@ -165,14 +163,6 @@ class TrainerSettings(Section):
         network = data.get("network_settings") or {}
         return {**data, "network_settings": {"goal_conditioning_type": "none", **network}}
 
-    @model_validator(mode="after")
-    def _players_are_no_networks(self) -> Self:
-        given = self.of_networks & self.model_fields_set
-        if self.player is not None and given:
-            text = "has a player, which has no network, and {key}; remove one of them"
-            raise PydanticCustomError("player", text, {"key": min(given)})
-        return self
-
     @model_serializer(mode="wrap")
     def _readable(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Omit the network's keys for a player, and unused keys of batched environments: neither could be read back."""
@@ -182,41 +172,26 @@ class TrainerSettings(Section):
         return {key: value for key, value in values.items() if key not in left_out}
 
     @model_validator(mode="after")
-    def _even_needs_count(self) -> Self:
+    def _consistent(self) -> Self:
+        given = self.of_networks & self.model_fields_set
+        if self.player is not None and given:
+            raise invalid(f"has a player, which has no network, and {min(given)}; remove one of them")
         if self.even_checkpoints and self.keep_checkpoints < 1:
-            raise PydanticCustomError(
-                "even_checkpoints", "even_checkpoints divides max_steps by keep_checkpoints, which must be at least 1"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _sequence_fits_batch(self) -> Self:
+            raise invalid("even_checkpoints divides max_steps by keep_checkpoints, which must be at least 1")
         hyper, memory = self.hyperparameters, self.network_settings.memory
         if memory and memory.sequence_length > hyper.batch_size:
-            raise PydanticCustomError(
-                "sequence_fits_batch",
-                "network_settings.memory.sequence_length {length} is larger than hyperparameters.batch_size {batch}; "
-                "make it at most the batch size",
-                {"length": memory.sequence_length, "batch": hyper.batch_size},
+            raise invalid(
+                f"network_settings.memory.sequence_length {memory.sequence_length} is larger than "
+                f"hyperparameters.batch_size {hyper.batch_size}; make it at most the batch size"
             )
         return self
-
-
-def without_memory(settings: AnySettings, instead: str) -> AnySettings:
-    """The same settings. Raises PydanticCustomError if they have a memory; ``instead`` names trainers with memory."""
-    if settings.network_settings.memory is not None:
-        raise PydanticCustomError(
-            "no_memory",
-            "network_settings.memory: {trainer} does not support it; remove it, or use trainer_type: {instead}",
-            {"trainer": settings.trainer_type, "instead": instead},
-        )
-    return settings
 
 
 class PPOTrainerSettings(TrainerSettings):
     """A behavior that PPO trains."""
 
     trainer_type: Literal["ppo"] = "ppo"
+    algorithm: ClassVar[str] = "ppo:PPO"
     hyperparameters: PPOHyperparameters = PPOHyperparameters()
 
 
@@ -224,6 +199,7 @@ class A2CTrainerSettings(TrainerSettings):
     """A behavior that A2C trains."""
 
     trainer_type: Literal["a2c"] = "a2c"
+    algorithm: ClassVar[str] = "a2c:A2C"
     hyperparameters: A2CHyperparameters = A2CHyperparameters()
     reward_signals: RewardSignals = Field(default_factory=lambda: {"extrinsic": RewardSignalSettings(gamma=0.98)})
 
@@ -239,6 +215,7 @@ class SACTrainerSettings(TrainerSettings):
     """A behavior that SAC trains."""
 
     trainer_type: Literal["sac"] = "sac"
+    algorithm: ClassVar[str] = "off_policy.sac:SAC"
     hyperparameters: SACHyperparameters = SACHyperparameters()
 
 
@@ -246,6 +223,7 @@ class SACLNTrainerSettings(TrainerSettings):
     """A behavior that SAC with layer normalization trains."""
 
     trainer_type: Literal["sac_ln"] = "sac_ln"
+    algorithm: ClassVar[str] = "off_policy.sac_ln:SACLN"
     hyperparameters: SACLNHyperparameters = SACLNHyperparameters()
     network_settings: NormalizingNetworkSettings = NormalizingNetworkSettings()
 
@@ -266,6 +244,7 @@ class DQNTrainerSettings(TrainerSettings):
     """A behavior that deep Q-learning trains."""
 
     trainer_type: Literal["dqn"] = "dqn"
+    algorithm: ClassVar[str] = "off_policy.dqn:DQN"
     hyperparameters: DQNHyperparameters = DQNHyperparameters()
 
 
@@ -273,6 +252,7 @@ class IQNTrainerSettings(DQNTrainerSettings):
     """A behavior that an implicit quantile network trains."""
 
     trainer_type: Literal["iqn"] = "iqn"  # type: ignore[assignment]
+    algorithm: ClassVar[str] = "off_policy.iqn:IQN"
     hyperparameters: IQNHyperparameters = IQNHyperparameters()
 
 
@@ -280,17 +260,24 @@ class DDPGTrainerSettings(TrainerSettings):
     """A behavior that DDPG trains."""
 
     trainer_type: Literal["ddpg"] = "ddpg"
+    algorithm: ClassVar[str] = "off_policy.ddpg:DDPG"
     hyperparameters: DDPGHyperparameters = DDPGHyperparameters()
 
     @model_validator(mode="after")
     def _without_memory(self) -> Self:
-        return without_memory(self, "sac or ppo")
+        if self.network_settings.memory is not None:
+            raise invalid(
+                f"network_settings.memory: {self.trainer_type} does not support it; remove it, "
+                "or use trainer_type: sac or ppo"
+            )
+        return self
 
 
 class TD3TrainerSettings(DDPGTrainerSettings):
     """A behavior that TD3 trains."""
 
     trainer_type: Literal["td3"] = "td3"  # type: ignore[assignment]
+    algorithm: ClassVar[str] = "off_policy.td3:TD3"
     hyperparameters: TD3Hyperparameters = TD3Hyperparameters()
 
 
@@ -298,6 +285,7 @@ class MADDPGTrainerSettings(DDPGTrainerSettings):
     """A behavior whose agents MADDPG trains together."""
 
     trainer_type: Literal["maddpg"] = "maddpg"  # type: ignore[assignment]
+    algorithm: ClassVar[str] = "off_policy.maddpg:MADDPG"
     hyperparameters: MADDPGHyperparameters = MADDPGHyperparameters()
 
 
@@ -321,6 +309,7 @@ class BCTrainerSettings(OfflineTrainerSettings):
     """Behavioral cloning."""
 
     trainer_type: Literal["bc"] = "bc"
+    algorithm: ClassVar[str] = "offline.bc:BC"
     hyperparameters: OfflineHyperparameters = OfflineHyperparameters()
 
 
@@ -328,6 +317,7 @@ class IQLTrainerSettings(OfflineTrainerSettings):
     """Implicit Q-learning."""
 
     trainer_type: Literal["iql"] = "iql"
+    algorithm: ClassVar[str] = "offline.iql:IQL"
     hyperparameters: IQLHyperparameters = IQLHyperparameters()
 
 
@@ -335,6 +325,7 @@ class AWACTrainerSettings(OfflineTrainerSettings):
     """Advantage-weighted actor-critic."""
 
     trainer_type: Literal["awac"] = "awac"
+    algorithm: ClassVar[str] = "offline.awac:AWAC"
     hyperparameters: OfflineCriticHyperparameters = OfflineCriticHyperparameters()
 
 
@@ -342,6 +333,7 @@ class POCATrainerSettings(TrainerSettings):
     """A behavior whose groups MA-POCA trains."""
 
     trainer_type: Literal["poca"] = "poca"
+    algorithm: ClassVar[str] = "poca:POCA"
     hyperparameters: POCAHyperparameters = POCAHyperparameters()
 
 
@@ -349,6 +341,7 @@ class MAPPOTrainerSettings(POCATrainerSettings):
     """A behavior whose groups MAPPO trains."""
 
     trainer_type: Literal["mappo"] = "mappo"  # type: ignore[assignment]
+    algorithm: ClassVar[str] = "poca:MAPPO"
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,25 +354,11 @@ class TrainerType:
     """``module:Class`` of a :class:`tau_trainer.algorithms.Algorithm`."""
 
 
-PPO_TRAINER = TrainerType(PPOTrainerSettings, "tau_trainer.algorithms.ppo:PPO")
-A2C_TRAINER = TrainerType(A2CTrainerSettings, "tau_trainer.algorithms.a2c:A2C")
-SAC_TRAINER = TrainerType(SACTrainerSettings, "tau_trainer.algorithms.off_policy.sac:SAC")
-SAC_LN_TRAINER = TrainerType(SACLNTrainerSettings, "tau_trainer.algorithms.off_policy.sac_ln:SACLN")
-DQN_TRAINER = TrainerType(DQNTrainerSettings, "tau_trainer.algorithms.off_policy.dqn:DQN")
-IQN_TRAINER = TrainerType(IQNTrainerSettings, "tau_trainer.algorithms.off_policy.iqn:IQN")
-DDPG_TRAINER = TrainerType(DDPGTrainerSettings, "tau_trainer.algorithms.off_policy.ddpg:DDPG")
-TD3_TRAINER = TrainerType(TD3TrainerSettings, "tau_trainer.algorithms.off_policy.td3:TD3")
-MADDPG_TRAINER = TrainerType(MADDPGTrainerSettings, "tau_trainer.algorithms.off_policy.maddpg:MADDPG")
-BC_TRAINER = TrainerType(BCTrainerSettings, "tau_trainer.algorithms.offline.bc:BC")
-IQL_TRAINER = TrainerType(IQLTrainerSettings, "tau_trainer.algorithms.offline.iql:IQL")
-AWAC_TRAINER = TrainerType(AWACTrainerSettings, "tau_trainer.algorithms.offline.awac:AWAC")
-POCA_TRAINER = TrainerType(POCATrainerSettings, "tau_trainer.algorithms.poca:POCA")
-MAPPO_TRAINER = TrainerType(MAPPOTrainerSettings, "tau_trainer.algorithms.poca:MAPPO")
-
-
 def trainer_type(name: str) -> TrainerType:
     """The trainer type of that name. Raises SettingsError if there is none."""
     found = plugins.load("trainers", name)
+    if isinstance(found, type) and issubclass(found, TrainerSettings):
+        return TrainerType(found, f"tau_trainer.algorithms.{found.algorithm}")
     if not isinstance(found, TrainerType) and hasattr(found, "trainer"):  # the class of a tau_trainer.Agent
         found = found.trainer()
     if not isinstance(found, TrainerType):
@@ -397,7 +376,7 @@ def shared_out(settings: TrainerSettings, learners: int) -> TrainerSettings:
     changed: dict[str, int] = {"buffer_size": max(hyper.batch_size, whole // learners)}
     if "updates_per_buffer" in type(hyper).model_fields:
         changed["updates_per_buffer"] = 1
-    return settings.model_copy(update={"hyperparameters": hyper.model_copy(update=changed)})
+    return settings.having(hyperparameters=changed)
 
 
 def _of_its_type(value: object) -> object:

@@ -27,6 +27,7 @@ from tau_trainer.settings.earlier import (
     REWARD_UPDATES,
     UPDATES,
     lesson_name,
+    mapping,
     migrated,
     moved,
     nameless,
@@ -108,8 +109,7 @@ def upgrade(documents: Sequence[Document]) -> Upgraded:
             )
     result.data = _picked(result.data, settings.model_dump(mode="json"))
     refused = Problems(Document(name, {}))
-    for finding in untrainable(settings):
-        refused.add(*finding)
+    refused.add_all(untrainable(settings))
     result.notes += refused.sentences
     return result
 
@@ -232,7 +232,7 @@ class _File:
         text = "max_steps and summary_freq count decisions of all agents since 0.14; multiply those of an older file "
         self.result.notes.append(f"{self.problems.document.name}: {text}by the number of agents in its scene")
         behaviors = [self.default, *self.result.data.get("behaviors", {}).values()]
-        if any(_mapping(_mapping(entry).get("network_settings")).get("memory") for entry in behaviors):
+        if any(mapping(mapping(entry).get("network_settings")).get("memory") for entry in behaviors):
             text = "memory_size is for the policy only since 0.15; halve that of an older file (for sac: a quarter)"
             self.result.notes.append(f"{self.problems.document.name}: {text}")
 
@@ -356,10 +356,6 @@ class _File:
 def _kind(entry: Json) -> str:
     """The trainer of a behavior, by its name in the file."""
     return str(entry.get("trainer_type", entry.get("trainer", "")))
-
-
-def _mapping(value: object) -> Json:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _renamed(section: Json) -> _Table:

@@ -137,8 +137,12 @@ NUMBER, NUMBERS, WORD, NAME = Stays(is_number), Stays(is_numbers), Stays(is_word
 NAMES, LAYERS = Stays(are_names), Stays(are_layers)
 
 
-def _each(rule: Stays, keys: str) -> dict[str, Rule]:
-    return dict.fromkeys(keys.split(), rule)
+def _numbers(keys: str) -> dict[str, Rule]:
+    return dict.fromkeys(keys.split(), NUMBER)
+
+
+def _words(keys: str) -> dict[str, Rule]:
+    return dict.fromkeys(keys.split(), WORD)
 
 
 FILE, CODE = "names a file", "names code"
@@ -146,71 +150,66 @@ DEMONSTRATIONS = Goes(FILE, asked=True)
 HERE = "is set on each machine"
 
 NETWORK: Rule = {
-    **_each(NUMBER, "normalize hidden_units num_layers action_levels deterministic"),
+    **_numbers("normalize hidden_units num_layers action_levels deterministic"),
     "net_arch": LAYERS,
     "vis_encode_type": Stays(_own("encoders", "visual:"), CODE, asked=True),
     "goal_conditioning_type": WORD,
     "memory": {
-        **_each(NUMBER, "memory_size sequence_length"),
+        **_numbers("memory_size sequence_length"),
         "type": Stays(_own("memories"), CODE, asked=True),
     },
 }
-SCHEDULE: Rule = {"mode": WORD, **_each(NUMBER, "initial final rate")}
+SCHEDULE: Rule = {"mode": WORD, **_numbers("initial final rate")}
 """Rule of a schedule that is a mapping; numbers and points are :data:`NUMBERS`."""
 EXPLORATION: Rule = {
-    **_each(WORD, "type annealing"),
-    **_each(
-        NUMBER,
-        "n_steps_annealing eps_min initial_eps min_eps decay_rate tau C temperature mu sigma sigma_min theta dt",
+    **_words("type annealing"),
+    **_numbers(
+        "n_steps_annealing eps_min initial_eps min_eps decay_rate tau C temperature mu sigma sigma_min theta dt"
     ),
     "clip": NUMBERS,
     "eps": SCHEDULE,
 }
 HYPERPARAMETERS: Rule = {
-    **_each(
-        NUMBER,
+    **_numbers(
         "batch_size buffer_size weight_decay layer_statistics lambd num_epoch max_grad_norm target_kl shared_critic "
-        "shrink_at buffer_init_steps save_replay_buffer terminal_share n_step tau "
-        "inverse_temperature largest_weight expectile init_entcoef least_entcoef target_update_interval double "
-        "dueling noisy clip_reward clip_td_err num_tau_samples num_tau_prime_samples num_quantile_samples "
-        "quantile_embedding_dim "
-        "kappa cvar policy_delay target_policy_noise target_noise_clip group_size vf_loss_coeff normalize_return",
+        "shrink_at buffer_init_steps save_replay_buffer terminal_share n_step tau inverse_temperature largest_weight "
+        "expectile init_entcoef least_entcoef target_update_interval double dueling noisy clip_reward clip_td_err "
+        "num_tau_samples num_tau_prime_samples num_quantile_samples quantile_embedding_dim kappa cvar policy_delay "
+        "target_policy_noise target_noise_clip group_size vf_loss_coeff normalize_return"
     ),
-    **_each(
-        WORD,
+    **_words(
         "learning_rate_schedule optimizer beta_schedule epsilon_schedule normalize_advantage updates_per_buffer loss "
-        "entropy_coeff_schedule steps_per_update reward_signal_steps_per_update",
+        "entropy_coeff_schedule steps_per_update reward_signal_steps_per_update"
     ),
     **dict.fromkeys(("learning_rate", "beta", "epsilon", "entropy_coeff"), SCHEDULE),
     "exploration": EXPLORATION,
-    "prioritized": {**_each(NUMBER, "alpha beta_0 beta_final n_opts_final"), "normalize": WORD},
+    "prioritized": {**_numbers("alpha beta_0 beta_final n_opts_final"), "normalize": WORD},
     "hindsight": {
         "strategy": WORD,
         "k": NUMBER,
-        **_each(NAME, "achieved goal"),
-        "distance": _each(NUMBER, "threshold reached missed terminates"),
+        **dict.fromkeys(("achieved", "goal"), NAME),
+        "distance": _numbers("threshold reached missed terminates"),
         "reward_done": Goes(CODE, asked=True),
     },
 }
-SIGNAL: Rule = {**_each(NUMBER, "gamma strength learning_rate encoding_size num_epoch use_actions use_vail"),
+SIGNAL: Rule = {**_numbers("gamma strength learning_rate encoding_size num_epoch use_actions use_vail"),
                 "network_settings": NETWORK, "demo_path": DEMONSTRATIONS}  # fmt: skip
 BEHAVIOR: Rule = {
     "trainer_type": Stays(_own("trainers"), CODE, asked=True),
     "hyperparameters": HYPERPARAMETERS,
     "network_settings": NETWORK,
     "reward_signals": {"*": SIGNAL},
-    **_each(
-        NUMBER,
+    **_numbers(
         "keep_checkpoints checkpoint_interval even_checkpoints max_steps criterion trial_count save_best_only "
-        "save_param_only time_horizon threaded held_out evaluation_episodes to_train gamma",
+        "save_param_only time_horizon threaded held_out evaluation_episodes to_train gamma"
     ),
     "summary_freq": WORD,
     "self_play": {
-        **_each(NUMBER, "save_steps team_change swap_steps window play_against_latest_model_ratio initial_elo"),
+        **_numbers("save_steps team_change swap_steps window play_against_latest_model_ratio initial_elo"),
         "opponents": Goes("names files"),
     },
     "behavioral_cloning": {
-        **_each(NUMBER, "strength steps batch_size num_epoch samples_per_update"),
+        **_numbers("strength steps batch_size num_epoch samples_per_update"),
         "demo_path": DEMONSTRATIONS,
     },
     "demo_path": DEMONSTRATIONS,
@@ -220,7 +219,7 @@ BEHAVIOR: Rule = {
 }
 SAMPLER: dict[str, Rule] = {
     "sampler_type": WORD,
-    "sampler_parameters": {**_each(NUMBER, "seed min_value max_value mean st_dev value"), "intervals": NUMBERS},
+    "sampler_parameters": {**_numbers("seed min_value max_value mean st_dev value"), "intervals": NUMBERS},
 }
 SETTINGS: Mapping[str, Rule] = {
     "default_settings": BEHAVIOR,
@@ -229,15 +228,13 @@ SETTINGS: Mapping[str, Rule] = {
         "env_path": Stays(is_played_here, "names a program or a package", asked=True),
         "env_args": Goes("depends on its environment"),  # see `arguments_kept`
         "base_port": Goes(HERE, usual=5005),
-        **_each(
-            NUMBER,
+        **_numbers(
             "num_envs num_areas timeout_wait seed max_lifetime_restarts restarts_rate_limit_n "
-            "restarts_rate_limit_period_s",
+            "restarts_rate_limit_period_s"
         ),
     },
-    "engine_settings": _each(
-        NUMBER,
-        "width height quality_level time_scale target_frame_rate capture_frame_rate no_graphics no_graphics_monitor",
+    "engine_settings": _numbers(
+        "width height quality_level time_scale target_frame_rate capture_frame_rate no_graphics no_graphics_monitor"
     ),
     "environment_parameters": {
         "*": {
@@ -246,9 +243,9 @@ SETTINGS: Mapping[str, Rule] = {
                 "name": NAME,
                 "value": SAMPLER,
                 "completion_criteria": {
-                    **_each(NAME, "behavior"),
+                    "behavior": NAME,
                     "measure": WORD,
-                    **_each(NUMBER, "threshold min_lesson_length signal_smoothing require_reset"),
+                    **_numbers("threshold min_lesson_length signal_smoothing require_reset"),
                 },
             },
         }
@@ -266,34 +263,32 @@ SETTINGS: Mapping[str, Rule] = {
     "tau": {
         "profile": Stays(is_profile),
         "data": Goes(FILE, asked=True),
-        **_each(NUMBER, "pairs max_concurrent agents evaluate"),
+        **_numbers("pairs max_concurrent agents evaluate"),
         "policy": WORD,
         "reward": {
-            **_each(WORD, "source formula credit predicate values aggregate learn_from"),
-            **_each(NUMBER, "threshold columns success_threshold success_distance window"),
+            **_words("source formula credit predicate values aggregate learn_from"),
+            **_numbers("threshold columns success_threshold success_distance window"),
         },
     },
     "collection": {
-        **_each(NUMBER, "deterministic max_policy_age"),
-        **_each(WORD, "learner image_order transport"),
-        **_each(NUMBER, "action_repeat truncate_after"),
+        **_numbers("deterministic max_policy_age action_repeat truncate_after"),
+        **_words("learner image_order transport"),
         "flat_sensors": NAMES,
         "listen": Goes("opens this machine to others"),
         **dict.fromkeys(("tls_cert", "tls_key"), Goes(FILE)),
     },
     "callbacks": Goes(CODE),
     "recorders": Goes("sends figures of this machine to others"),
-    **_each(WORD, "execution strategy compile"),
+    **_words("execution strategy compile"),
     "async_trainer": {
-        **_each(
-            NUMBER,
-            "actors n_buffer channel_capacity max_policy_lag max_opts sync_interval eval_interval eval_episodes",
+        **_numbers(
+            "actors n_buffer channel_capacity max_policy_lag max_opts sync_interval eval_interval eval_episodes"
         ),
         "samples_per_update": NUMBERS,
         "mode": WORD,
         "exploration": EXPLORATION,
     },
-    **_each(NUMBER, "devices max_staleness"),
+    **_numbers("devices max_staleness"),
     "cluster": Goes("names other machines"),
     "sweep": Goes("describes other runs"),
     "environment": {
@@ -302,8 +297,7 @@ SETTINGS: Mapping[str, Rule] = {
         "starts": WORD,
         "pool": NUMBER,
         "arguments": {
-            **_each(
-                NUMBER,
+            **_numbers(
                 "num_taggers grid_length episode_length wall_hit_penalty tag_reward_for_tagger tag_penalty_for_runner "
                 "step_cost_for_tagger use_full_observation num_runners max_speed skill_level_runner skill_level_tagger "
                 "max_acceleration min_acceleration max_turn min_turn num_acceleration_levels num_turn_levels "
@@ -311,16 +305,16 @@ SETTINGS: Mapping[str, Rule] = {
                 "step_reward_for_runner end_of_game_reward_for_runner runner_exits_game_after_tagged limit columns "
                 "threshold max_decisions reward_threshold faithful_terminal dimension max_num_points max_value "
                 "scale_observation reposition exact reward_based_on_point_reduction invalid_move_penalty "
-                "step_threshold value_threshold",
+                "step_threshold value_threshold"
             ),
-            **_each(WORD, "split reward role opponent variant rewards"),
+            **_words("split reward role opponent variant rewards"),
             "profile": Stays(is_profile),
             "weights": NUMBERS,
             "sides": NAMES,
             "data": Goes(FILE, asked=True),
         },
     },
-    "evaluation": _each(NUMBER, "interval episodes max_episode_steps trace"),
+    "evaluation": _numbers("interval episodes max_episode_steps trace"),
 }
 """Every key of a settings file."""
 

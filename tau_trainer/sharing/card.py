@@ -14,9 +14,11 @@ import yaml
 
 from tau_trainer import __version__, plugins
 from tau_trainer.metrics import keys
+from tau_trainer.metrics.format import format_percent
+from tau_trainer.metrics.history import mapping, number
 from tau_trainer.report import RunRecord
-from tau_trainer.report.numbers import duration, percent, reward
-from tau_trainer.report.records import mapping, number
+from tau_trainer.report.cells import or_dash
+from tau_trainer.report.numbers import duration, reward
 from tau_trainer.shown import shown
 
 CARD_NAME = "README.md"
@@ -110,7 +112,7 @@ def _figures(run: RunRecord) -> Iterator[str]:
     yield "| --- | --- |"
     score, accuracy = mean_reward(run), number(run.evaluation.get("accuracy"))
     if accuracy is not None:
-        yield f"| test accuracy | {percent(accuracy)} |"
+        yield f"| test accuracy | {format_percent(accuracy)} |"
     if score is not None:
         yield f"| mean reward | {_with_deviation(score)}, {score[2]} |"
     groups = group_reward(run)
@@ -142,12 +144,8 @@ def _baselines(run: RunRecord) -> Iterator[str]:
     for name, (accuracy, earned) in sorted(known.items(), key=lambda item: item[1][0] or 0.0):
         mark = " (strongest baseline)" if name == strongest else ""
         shown = name if name not in baselines else text(name)
-        yield f"| {shown}{mark} | {'-' if accuracy is None else percent(accuracy)} | {_reward(earned)} |"
+        yield f"| {shown}{mark} | {format_percent(accuracy)} | {or_dash(earned, reward)} |"
     yield ""
-
-
-def _reward(value: float | None) -> str:
-    return "-" if value is None else reward(value)
 
 
 def _use(run: RunRecord, repository: str, models: Sequence[str]) -> Iterator[str]:

@@ -36,8 +36,7 @@ def own_settings(path: Path, here: Mapping[str, str]) -> tuple[str, list[str]]:
     chosen = data.get("checkpoint_settings")
     data["checkpoint_settings"] = {**(chosen if isinstance(chosen, dict) else {}), **here}
     settings, problems = interpret(Document(path.name, data), {}, lenient=False, flags={})
-    for finding in untrainable(settings):
-        problems.add(*finding)
+    problems.add_all(untrainable(settings))
     problems.raise_if_any()
     values = yaml.safe_load(dump_settings(settings))
     for place in code:

@@ -115,8 +115,7 @@ def read_advised(data: Json, name: str) -> RunSettings:
     document = Document(name, copy.deepcopy(dict(data)))
     settings, _ = interpret(document, {}, False, {}, lambda text: None, batched=False)
     problems = Problems(document)
-    for finding in untrainable(settings):
-        problems.add(*finding)
+    problems.add_all(untrainable(settings))
     problems.raise_if_any()
     return settings
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from tau_trainer.report.numbers import compact, duration, exact, mean_and_deviation, percent, reward, size
+from tau_trainer.report.numbers import compact, duration, exact, mean_and_deviation, reward, size
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,6 @@ def test_duration(seconds: float | None, text: str) -> None:
 
 
 def test_the_others() -> None:
-    assert percent(0.98989) == "99.0 %"
     assert reward(0.9567) == "+0.957"
     assert reward(-100.8) == "-100.8"
     assert [size(count) for count in (12, 116_200, 1.9e6, 3e9)] == ["12 bytes", "116.2 kB", "1.9 MB", "3.0 GB"]

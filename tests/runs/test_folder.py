@@ -43,16 +43,15 @@ def test_its_files(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert all(path.parent == folder.path for path in (*files, folder.checkpoints, folder.engine_logs))
     assert folder.onnx("A/B").name == f"{file_name('A/B')}.onnx"
-    assert folder.behavior("3DBall") == folder.path / "3DBall"
 
 
 def test_no_behavior_is_called_as_a_file_that_every_run_has(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "one")
-    mine = [getattr(folder, name) for name, kind in vars(RunFolder).items() if isinstance(kind, property)]
+    mine = [getattr(folder, name) for name in vars(RunFolder) if not name.startswith("_")]
     files = {path.name for path in mine if isinstance(path, Path) and path.parent == folder.path}
     assert {"checkpoints", "run_logs", "run.json"} < files
     for name in [*files, "A.onnx", "Checkpoints", "report.html", "wandb.json"]:
-        assert folder.behavior(name).name != name
+        assert file_name(name) != name
 
 
 def test_a_run_that_exists_is_refused_with_both_remedies(tmp_path: Path) -> None:

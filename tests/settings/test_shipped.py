@@ -9,7 +9,6 @@ import pytest
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings import Curriculum, dump_settings, find_config, load_batched, load_settings, shipped_names
 from tau_trainer.settings.document import read_document
-from tau_trainer.settings.loading import load_form
 
 
 def test_what_is_shipped() -> None:
@@ -31,7 +30,7 @@ def test_a_shipped_file_of_a_batched_environment_too(name: str, tmp_path: Path) 
     with pytest.raises(
         SettingsError, match=f"{name}.yaml is for a batched environment; train it with: tau-train batch"
     ):
-        load_form(False, name, {}, False, {})
+        load_settings(name, batched=False)
 
 
 @pytest.mark.parametrize("name", sorted({*shipped_names()} - BATCHED))

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from tau_trainer.cli.flags import output_to, valued
 from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
 from tau_trainer.cli.options import Debug, Force, ResultsDir, Run
 from tau_trainer.cli.running import run_folder, writable
@@ -20,25 +21,23 @@ def animate_command(
     run: Run,
     /,
     *,
-    env: Annotated[
-        str | None, Parameter(help="gym:ID, or gym:MODULE:ID. [default: the run's environment]", metavar="ENV")
-    ] = None,
+    env: Annotated[str | None, valued("gym:ID, or gym:MODULE:ID. [default: the run's environment]", "ENV")] = None,
     output: Annotated[
         Path | None,
-        Parameter(
-            name=("--output", "--out", "-o"),
-            help="File to write: .gif, or .mp4 (needs: pip install 'tau-trainer[video]'). [default: animation.gif "
-            "in the run's folder]",
-            metavar="FILE",
+        output_to(
+            "File to write: .gif, or .mp4 (needs: pip install 'tau-trainer[video]'). [default: animation.gif in the "
+            "run's folder]",
+            "FILE",
+            "--out",
         ),
     ] = None,
-    episodes: Annotated[int, Parameter(help="Number of episodes. [default: 1]", metavar="N")] = 1,
-    max_steps: Annotated[int, Parameter(help="Maximum steps of an episode. [default: 1000]", metavar="N")] = 1000,
+    episodes: Annotated[int, valued("Number of episodes. [default: 1]", "N")] = 1,
+    max_steps: Annotated[int, valued("Maximum steps of an episode. [default: 1000]", "N")] = 1000,
     fps: Annotated[
         float | None, Parameter(help="Frames per second, at most 50 in a GIF. [default: the environment's]")
     ] = None,
     deterministic: Annotated[bool, Parameter(help="Take the most likely action instead of a sample.")] = False,
-    seed: Annotated[int, Parameter(help="Random seed of the first episode. [default: 0]", metavar="N")] = 0,
+    seed: Annotated[int, valued("Random seed of the first episode. [default: 0]", "N")] = 0,
     force: Force = False,
     results_dir: ResultsDir = "results",
     env_args: Annotated[

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from tau_trainer.cli.flags import output_to
 from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
 from tau_trainer.cli.options import Debug, Export, ResultsDir, Run
 from tau_trainer.cli.running import run_folder
@@ -17,12 +18,7 @@ def export_command(
     run: Run,
     /,
     *,
-    output: Annotated[
-        str | None,
-        Parameter(
-            name=("--output", "-o"), help="File or folder to write to. [default: the run's folder]", metavar="PATH"
-        ),
-    ] = None,
+    output: Annotated[str | None, output_to("File or folder to write to. [default: the run's folder]", "PATH")] = None,
     export: Export = None,
     form: Annotated[
         Literal["unity", "godot"] | None,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from tau_trainer.cli.flags import valued
 from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
 from tau_trainer.cli.options import Debug, ResultsDir, Run, commands
 from tau_trainer.cli.running import run_folder
@@ -23,9 +24,9 @@ def push_command(
     /,
     *,
     public: Annotated[bool, Parameter(help="Make a new repository public. [default: private]")] = False,
-    message: Annotated[str | None, Parameter(help="Commit message. [default: names the run]", metavar="TEXT")] = None,
+    message: Annotated[str | None, valued("Commit message. [default: names the run]", "TEXT")] = None,
     dry_run: Annotated[
-        Path | None, Parameter(help="Write the files to this empty folder instead of pushing them.", metavar="DIR")
+        Path | None, valued("Write the files to this empty folder instead of pushing them.", "DIR")
     ] = None,
     force: Annotated[bool, Parameter(help="Push even if the repository holds something else.")] = False,
     results_dir: ResultsDir = "results",
@@ -64,12 +65,8 @@ def pull_command(
     repo: Repo,
     /,
     *,
-    run_id: Annotated[
-        str | None, Parameter(help="Name of the run's folder. [default: the repository's]", metavar="ID")
-    ] = None,
-    revision: Annotated[
-        str | None, Parameter(help="A branch, tag or commit. [default: the newest]", metavar="REV")
-    ] = None,
+    run_id: Annotated[str | None, valued("Name of the run's folder. [default: the repository's]", "ID")] = None,
+    revision: Annotated[str | None, valued("A branch, tag or commit. [default: the newest]", "REV")] = None,
     results_dir: ResultsDir = "results",
     debug: Debug = False,
 ) -> int:

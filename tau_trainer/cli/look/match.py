@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from tau_trainer.cli.engines import EngineFlags
+from tau_trainer.cli.flags import valued
 from tau_trainer.cli.messages import set_up_logging, show_json, show_lines, show_status
 from tau_trainer.cli.options import Debug, Json, ResultsDir
 from tau_trainer.cli.running import run_folder
@@ -19,12 +20,12 @@ def match_command(
     *players: Annotated[
         str, Parameter(help="A run's id or folder, a checkpoint's folder, a model (.onnx), random, or MODULE:FUNCTION.")
     ],
-    games: Annotated[int, Parameter(help="Games for each pair of players. [default: 200]", metavar="N")] = 200,
+    games: Annotated[int, valued("Games for each pair of players. [default: 200]", "N")] = 200,
     deterministic: Annotated[
         bool, Parameter(help="Policies and models take their most likely actions. [default: they sample]")
     ] = False,
-    seed: Annotated[int, Parameter(help="Seed of the players and the environment. [default: 0]", metavar="N")] = 0,
-    engines: EngineFlags | None = None,
+    seed: Annotated[int, valued("Seed of the players and the environment. [default: 0]", "N")] = 0,
+    engines: EngineFlags = EngineFlags(),
     results_dir: ResultsDir = "results",
     json: Json = False,
     debug: Debug = False,
@@ -40,7 +41,7 @@ def match_command(
             raise SettingsError(f"{flag} {number}: must be at least {least}")
     contestants = [_found(player, results_dir) for player in players]
     runs = [folder / "configuration.yaml" for folder in contestants if isinstance(folder, Path)]
-    settings = engine_settings(next((run for run in runs if run.is_file()), None), engines or EngineFlags(), seed)
+    settings = engine_settings(next((run for run in runs if run.is_file()), None), engines, seed)
     show_status(f"playing on {settings.env_settings.env_path or 'the editor'}")
     from tau_trainer.evaluation.matches import standings
     from tau_trainer.metrics.games import lines

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from tau_trainer.cli.flags import output_to, valued
 from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
 from tau_trainer.cli.options import Debug, Force, ResultsDir
 from tau_trainer.cli.running import run_folders, writable
@@ -26,14 +27,9 @@ def plot_command(
     x: Annotated[
         Literal["decisions", "time"], Parameter(help="Unit of the horizontal axis. [default: decisions]")
     ] = "decisions",
-    smooth: Annotated[int, Parameter(help="Number of points to average. [default: 1, no averaging]", metavar="N")] = 1,
+    smooth: Annotated[int, valued("Number of points to average. [default: 1, no averaging]", "N")] = 1,
     output: Annotated[
-        Path | None,
-        Parameter(
-            name=("--output", "--out", "-o"),
-            help="File to write. [default: plot.png in the run's folder]",
-            metavar="FILE",
-        ),
+        Path | None, output_to("File to write. [default: plot.png in the run's folder]", "FILE", "--out")
     ] = None,
     force: Force = False,
     results_dir: ResultsDir = "results",

@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from tau_trainer.cli.engines import EngineFlags
+from tau_trainer.cli.flags import valued
 from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
 from tau_trainer.cli.options import Debug, Force, Output, ResultsDir
 from tau_trainer.cli.running import run_folder, writable
@@ -22,13 +23,13 @@ def record_command(
     /,
     *,
     output: Output,
-    episodes: Annotated[int, Parameter(help="Episodes to record. [default: 20]", metavar="N")] = 20,
+    episodes: Annotated[int, valued("Episodes to record. [default: 20]", "N")] = 20,
     max_steps: Annotated[
-        int | None, Parameter(help="Stop after this number of decisions, if episodes are long or endless.", metavar="N")
+        int | None, valued("Stop after this number of decisions, if episodes are long or endless.", "N")
     ] = None,
     deterministic: Annotated[bool, Parameter(help="Take a policy's most likely action instead of a sample.")] = False,
-    seed: Annotated[int, Parameter(help="Seed of the player and the environment. [default: 0]", metavar="N")] = 0,
-    engines: EngineFlags | None = None,
+    seed: Annotated[int, valued("Seed of the player and the environment. [default: 0]", "N")] = 0,
+    engines: EngineFlags = EngineFlags(),
     results_dir: ResultsDir = "results",
     force: Force = False,
     debug: Debug = False,
@@ -44,7 +45,7 @@ def record_command(
         raise SettingsError("--episodes and --max-steps must be at least 1")
     scripted = player == "random" or (":" in player and not Path(player).exists())
     run = None if scripted else run_folder(player, results_dir)
-    settings = engine_settings(None if run is None else run / "configuration.yaml", engines or EngineFlags(), seed)
+    settings = engine_settings(None if run is None else run / "configuration.yaml", engines, seed)
     show_status(f"recording {player} on {settings.env_settings.env_path or 'the editor'}")
     from tau_trainer.runs.session import on_interrupt
     from tau_trainer.training.recording import record

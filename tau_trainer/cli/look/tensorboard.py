@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.flags import number, text
+from tau_trainer.cli.flags import number, valued
 from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
 from tau_trainer.cli.options import Debug, ResultsDir
 from tau_trainer.cli.running import run_folders
@@ -34,7 +34,7 @@ def tensorboard_command(
     /,
     *,
     host: Annotated[
-        str, text("Address to serve on; 0.0.0.0 lets other machines in. [default: localhost]", "ADDRESS")
+        str, valued("Address to serve on; 0.0.0.0 lets other machines in. [default: localhost]", "ADDRESS")
     ] = "localhost",
     port: Annotated[int, number("Port to serve on; 0 finds a free one. [default: 6006]")] = 6006,
     results_dir: ResultsDir = "results",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from tau_trainer.cli.flags import valued
 from tau_trainer.cli.messages import set_up_logging, show_status
 from tau_trainer.cli.options import Debug
 from tau_trainer.cli.progress import ProgressBar
@@ -24,25 +25,23 @@ _COLOURS = {"ok": "green", "fault": "bold red"}
 
 
 def check_env_command(
-    env: Annotated[
-        str, Parameter(help="A batched environment's name, or your own MODULE:CLASS.", metavar="NAME|MODULE:CLASS")
-    ],
+    env: Annotated[str, valued("A batched environment's name, or your own MODULE:CLASS.", "NAME|MODULE:CLASS")],
     /,
-    *arguments: Annotated[str, Parameter(help="Arguments of the environment: NAME=VALUE.", metavar="NAME=VALUE")],
+    *arguments: Annotated[str, valued("Arguments of the environment: NAME=VALUE.", "NAME=VALUE")],
     against: Annotated[
         str | None,
-        Parameter(
-            help="Batched environment, or twin in numpy, to compare it with, step by step. "
+        valued(
+            "Batched environment, or twin in numpy, to compare it with, step by step. "
             "[default: its included twin, if it has one]",
-            metavar="NAME|MODULE:CLASS",
+            "NAME|MODULE:CLASS",
         ),
     ] = None,
     device: Annotated[str, Parameter(help="Device to play on and to compare with the CPU. [default: cpu]")] = "cpu",
-    copies: Annotated[int, Parameter(help="Number of copies, at least 2. [default: 8]", metavar="N")] = 8,
-    steps: Annotated[int, Parameter(help="Steps of each copy. [default: 200]", metavar="N")] = 200,
-    seed: Annotated[int, Parameter(help="Random seed of copies and actions. [default: 0]", metavar="N")] = 0,
+    copies: Annotated[int, valued("Number of copies, at least 2. [default: 8]", "N")] = 8,
+    steps: Annotated[int, valued("Steps of each copy. [default: 200]", "N")] = 200,
+    seed: Annotated[int, valued("Random seed of copies and actions. [default: 0]", "N")] = 0,
     tolerance: Annotated[
-        float, Parameter(help="Largest allowed difference, absolute and relative. [default: 0.0001]", metavar="X")
+        float, valued("Largest allowed difference, absolute and relative. [default: 0.0001]", "X")
     ] = 1e-4,
     debug: Debug = False,
 ) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from tau_trainer.cli.flags import valued
 from tau_trainer.cli.messages import set_up_logging, show_json, show_lines, show_status
 from tau_trainer.cli.options import Debug, Force, Json, Output, commands
 from tau_trainer.cli.progress import ProgressBar
@@ -76,7 +77,7 @@ def concat_command(
     /,
     *,
     output: Output,
-    seed: Annotated[int, Parameter(help="Random seed of the order of rows. [default: 0]", metavar="N")] = 0,
+    seed: Annotated[int, valued("Random seed of the order of rows. [default: 0]", "N")] = 0,
     force: Force = False,
     json: Json = False,
     debug: Debug = False,

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.messages import show_json, show_lines, show_status
+from tau_trainer.cli.flags import output_to
+from tau_trainer.cli.messages import show_json, show_lines
 from tau_trainer.cli.options import SEARCH, LearnFlags, RunFlags, Set, TrialFlags
-from tau_trainer.cli.running import prepare, writable
+from tau_trainer.cli.running import check_seconds, prepare, told, writable
 from tau_trainer.cli.train.check import Rows, show_sections
 from tau_trainer.cli.train.find import watched
 from tau_trainer.errors import SettingsError
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from tau_trainer.search.scaling import Scaling
     from tau_trainer.settings import RunSettings
 
-_LEAST_S = 0.1
-
 
 def advise(
     config: Annotated[str, Parameter(help="ML-Agents YAML file, or the name of a shipped one.")],
@@ -37,10 +36,7 @@ def advise(
     seconds: Annotated[
         float, Parameter(group=SEARCH, help="Seconds of play and learning to measure. [default: 60]", metavar="S")
     ] = 60.0,
-    to: Annotated[
-        Path | None,
-        Parameter(name=("--output", "-o"), help="File to write. [default: print it]", metavar="FILE", group=SEARCH),
-    ] = None,
+    to: Annotated[Path | None, output_to("File to write. [default: print it]"), Parameter(group=SEARCH)] = None,
     overwrite: Annotated[bool, Parameter(name="--force", help="Overwrite the file.", group=SEARCH)] = False,
     assignments: Annotated[Set, Parameter(name="--set", group=SEARCH)] = (),
     trial: TrialFlags = TrialFlags(),
@@ -52,8 +48,7 @@ def advise(
 
     output = trial.output
     prepare(output)
-    if not _LEAST_S <= seconds < float("inf"):
-        raise SettingsError(f"--seconds {seconds:g}: must be a number from {_LEAST_S:g} up")
+    check_seconds(seconds)
     if to is not None:
         writable(to, overwrite)
     request = learn_request(config, LearnFlags(run=RunFlags(set=assignments), **vars(trial)))
@@ -62,8 +57,8 @@ def advise(
     data = _data(request)
     candidates, refused = candidates_of(data, settings, config)
     # With the editor, the user must see when to press Play, even if --quiet or --json is given.
-    silent = (output.quiet or output.json) and not settings.env_settings.awaited
-    adviser = Adviser(settings, candidates, refused, seconds, (lambda _: None) if silent else show_status)
+    say = told(output, always=settings.env_settings.awaited)
+    adviser = Adviser(settings, candidates, refused, seconds, say)
     measured = watched(lambda progress: adviser.run(progress.tell), adviser.stop, output)
     advice = adviser.advice()
     text = dumped(rewritten(data, settings, advice.trainer, _changes(settings, advice)), HEADING.format(config))

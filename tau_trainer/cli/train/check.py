@@ -49,9 +49,8 @@ class CheckReport:
     differences: list[str] = field(default_factory=list)
 
 
-def check(config: Config = None, /, *, given: LearnFlags | None = None) -> int:
+def check(config: Config = None, /, *, flags: LearnFlags = LearnFlags()) -> int:
     """Read the settings, plan the run, and print the report; returns the exit code."""
-    flags = given or LearnFlags()
     prepare(flags.output)
     try:
         report = examine(learn_request(config, flags))

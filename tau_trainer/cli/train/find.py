@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.messages import show_json, show_lines, show_status
+from tau_trainer.cli.messages import show_json, show_lines
 from tau_trainer.cli.options import (
     SEARCH,
     ClusterFlags,
@@ -26,8 +26,8 @@ from tau_trainer.cli.options import (
     TrialFlags,
     commands,
 )
-from tau_trainer.cli.progress import ProgressBar
-from tau_trainer.cli.running import prepare
+from tau_trainer.cli.progress import ProgressBar, stoppable
+from tau_trainer.cli.running import prepare, told
 from tau_trainer.errors import SettingsError
 from tau_trainer.shown import shown
 
@@ -187,7 +187,7 @@ def _compare(finder: Any, played: Sequence[RunSettings], flags: CompareFlags, sh
         if played[0].cluster is not None:
             from tau_trainer.training.elsewhere import build_of, connected
 
-            say = (lambda _: None) if shown.quiet or shown.json else show_status
+            say = told(shown)
             connection = stack.enter_context(connected(played[0].cluster, say))
             for build in {build_of(settings) for settings in played}:
                 connection.check(build)
@@ -207,17 +207,8 @@ def watched(
 
     ``then``: the fate of the result after the first, for the message.
     """
-    from tau_trainer.runs.session import on_interrupt
-
-    pressed = itertools.count(1)
     found: list[T] = []
     failed: list[BaseException] = []
-
-    def interrupted() -> None:
-        if next(pressed) > 1:
-            raise KeyboardInterrupt
-        show_status(f"stopping; {then} (press Ctrl-C again to quit at once)")
-        stop()
 
     def run() -> None:
         try:
@@ -225,7 +216,7 @@ def watched(
         except BaseException as error:
             failed.append(error)
 
-    with ProgressBar(silent=shown.quiet or shown.json, after_s=0.0) as progress, on_interrupt(interrupted):
+    with ProgressBar(silent=shown.quiet or shown.json, after_s=0.0) as progress, stoppable(stop, then):
         thread = threading.Thread(target=run, name="search", daemon=True)
         thread.start()
         while thread.is_alive():

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from tau_trainer.cli.engines import EngineFlags
+from tau_trainer.cli.flags import valued
 from tau_trainer.cli.messages import (
     show_json,
     show_lines,
-    show_status,
 )
 from tau_trainer.cli.options import Force, OutputFlags
 from tau_trainer.cli.resolving import engine_settings, played
-from tau_trainer.cli.running import prepare
+from tau_trainer.cli.running import check_seconds, prepare, told
 from tau_trainer.cli.train.check import show_sections
 from tau_trainer.cli.train.find import watched
 from tau_trainer.errors import SettingsError
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 _NO_GAME = "config"
 """Name of the file for any game."""
-_LEAST_S = 0.1
 
 
 def init(
@@ -42,7 +41,7 @@ def init(
     /,
     *,
     seconds: Annotated[
-        float, Parameter(help="Seconds of play and learning to choose an algorithm by. [default: 5]", metavar="S")
+        float, valued("Seconds of play and learning to choose an algorithm by. [default: 5]", "S")
     ] = 5.0,
     force: Force = False,
     engines: EngineFlags = EngineFlags(),
@@ -52,8 +51,7 @@ def init(
     from tau_trainer.training.starting import starting_text
 
     prepare(output)
-    if not _LEAST_S <= seconds < float("inf"):
-        raise SettingsError(f"--seconds {seconds:g}: must be a number from {_LEAST_S:g} up")
+    check_seconds(seconds)
     settings = engine_settings(None, engines, seed=0)
     name = _NO_GAME if engines.env is None else played(engines.env)
     awaited = engines.env is not None and settings.env_settings.awaited
@@ -88,8 +86,7 @@ def _look(settings: RunSettings, seconds: float, output: OutputFlags) -> list[An
     from tau_trainer.search.first_look import FirstLook
 
     # The editor's user must know when to press Play, even with --quiet.
-    silent = (output.quiet or output.json) and not settings.env_settings.awaited
-    looking = FirstLook(settings, seconds, (lambda _: None) if silent else show_status)
+    looking = FirstLook(settings, seconds, told(output, always=settings.env_settings.awaited))
     try:
         return watched(lambda progress: looking.run(progress.tell), looking.stop, output, "nothing is written")
     finally:

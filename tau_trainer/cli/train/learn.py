@@ -6,10 +6,9 @@ from tau_trainer.cli.options import Config, LearnFlags
 from tau_trainer.cli.running import prepare, train
 
 
-def learn(config: Config = None, /, *, given: LearnFlags | None = None) -> int:
+def learn(config: Config = None, /, *, flags: LearnFlags = LearnFlags()) -> int:
     """Resolve the settings, train, and show the report; returns the exit code."""
     from tau_trainer.cli.resolving import learn_request, learn_settings
 
-    flags = given or LearnFlags()
     prepare(flags.output)
     return train("learn", learn_settings(learn_request(config, flags)), flags.output)

@@ -17,11 +17,10 @@ def parallel(
     ] = None,
     /,
     *,
-    given: ParallelFlags | None = None,
+    flags: ParallelFlags = ParallelFlags(),
 ) -> int:
     """Resolve the settings, train, and show the report; returns the exit code."""
     from tau_trainer.cli.resolving import parallel_settings
 
-    flags = given or ParallelFlags()
     prepare(flags.output)
     return train("parallel", parallel_settings(config, flags), flags.output)

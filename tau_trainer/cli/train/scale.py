@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from tau_trainer.cli.flags import output_to, valued
 from tau_trainer.cli.messages import show_json, show_lines, show_status
 from tau_trainer.cli.options import SEARCH, BatchFlags, OutputFlags, Set
+from tau_trainer.cli.progress import stoppable
 from tau_trainer.cli.running import prepare, writable
 from tau_trainer.errors import SettingsError
 
@@ -30,18 +32,12 @@ _GIGA = 2**30
 class ScaleFlags:
     """Flags of the search for sizes."""
 
-    first: Annotated[int, Parameter(help="Copies to start with. [default: 16]", metavar="N")] = 16
-    most: Annotated[int | None, Parameter(help="Maximum number of copies. [default: no limit]", metavar="N")] = None
-    gain: Annotated[
-        float, Parameter(help="Minimum gain in speed of a doubling, as a share. [default: 0.1]", metavar="SHARE")
-    ] = 0.1
-    seconds: Annotated[float, Parameter(help="Seconds to measure each size. [default: 3]", metavar="S")] = 3.0
-    limit: Annotated[
-        float, Parameter(help="Seconds after which a probe counts as too slow. [default: 120]", metavar="S")
-    ] = 120.0
-    device: Annotated[
-        str | None, Parameter(help="Device for all computation. [default: the config's]", metavar="DEVICE")
-    ] = None
+    first: Annotated[int, valued("Copies to start with. [default: 16]", "N")] = 16
+    most: Annotated[int | None, valued("Maximum number of copies. [default: no limit]", "N")] = None
+    gain: Annotated[float, valued("Minimum gain in speed of a doubling, as a share. [default: 0.1]", "SHARE")] = 0.1
+    seconds: Annotated[float, valued("Seconds to measure each size. [default: 3]", "S")] = 3.0
+    limit: Annotated[float, valued("Seconds after which a probe counts as too slow. [default: 120]", "S")] = 120.0
+    device: Annotated[str | None, valued("Device for all computation. [default: the config's]", "DEVICE")] = None
     set: Set = ()
 
 
@@ -71,13 +67,7 @@ def scale(
     *,
     flags: ScaleFlags = ScaleFlags(),
     to: Annotated[
-        Path | None,
-        Parameter(
-            name=("--output", "-o"),
-            help="Copy to write. [default: NAME-scaled.yaml, next to the file]",
-            metavar="FILE",
-            group=SEARCH,
-        ),
+        Path | None, output_to("Copy to write. [default: NAME-scaled.yaml, next to the file]"), Parameter(group=SEARCH)
     ] = None,
     overwrite: Annotated[bool, Parameter(name="--force", help="Overwrite the copy.", group=SEARCH)] = False,
     output: OutputFlags = OutputFlags(),
@@ -114,7 +104,6 @@ def search(settings: RunSettings, flags: ScaleFlags, *, silent: bool = False) ->
         SettingsError: a flag has an invalid value.
         TauError: no size runs at all.
     """
-    from tau_trainer.runs.session import on_interrupt
     from tau_trainer.search.probe import Prober
     from tau_trainer.search.scaling import scaled
     from tau_trainer.search.sizes import batch_range, resized, with_batch, with_copies
@@ -129,12 +118,6 @@ def search(settings: RunSettings, flags: ScaleFlags, *, silent: bool = False) ->
     check_device(settings)
     asked: list[Prober] = []
 
-    def stop() -> None:
-        if asked[-1].stopped:
-            raise KeyboardInterrupt
-        show_status("stopping; the results so far are kept (press Ctrl-C again to quit at once)")
-        asked[-1].stop()
-
     def probing(name: str, sizes: Callable[[int], Sizes]) -> Prober:
         shown = _Shown(name, silent)
         prober = Prober(
@@ -144,7 +127,7 @@ def search(settings: RunSettings, flags: ScaleFlags, *, silent: bool = False) ->
         return prober
 
     prober = probing("num_envs", lambda size: with_copies(settings, size))
-    with on_interrupt(stop):
+    with stoppable(lambda: asked[-1].stop(), "the results so far are kept"):
         curves = {
             "num_envs": scaled(prober, flags.first, gain=flags.gain, most=flags.most, stopped=lambda: prober.stopped)
         }

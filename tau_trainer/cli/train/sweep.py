@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
 from collections.abc import Mapping
 from dataclasses import fields
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tau_trainer.cli.flags import overrides_of
 from tau_trainer.cli.messages import show_json, show_lines, show_status
 from tau_trainer.cli.options import Config, LearnFlags, RunFlags, SettingFlags, SweepFlags, TrialFlags
-from tau_trainer.cli.progress import ProgressBar
+from tau_trainer.cli.progress import ProgressBar, stoppable
 from tau_trainer.cli.running import prepare
 from tau_trainer.cli.train.find import show_table
 from tau_trainer.errors import SettingsError, TauError
@@ -110,18 +109,14 @@ def _settings(request: ConfigArgs) -> Any:
 
 def _run(found: SweepRecord, given: SweepFlags, *, silent: bool) -> None:
     """Run the sweep; the first Ctrl-C saves and stops, the second quits at once."""
-    from tau_trainer.runs.session import on_interrupt
-    from tau_trainer.search.member import trainers_of
     from tau_trainer.training.elsewhere import build_of, connected
 
-    pressed = itertools.count(1)
-    most = max(trainer.max_steps for trainer in trainers_of(found.settings))
+    most = max(trainer.max_steps for trainer in found.settings.trainers)
     begun = False
 
-    def interrupted() -> None:
-        if next(pressed) > 1 or not begun:
+    def stop() -> None:
+        if not begun:
             raise KeyboardInterrupt
-        show_status("stopping; trials are saved, continue with --resume (press Ctrl-C again to quit at once)")
         tuning.interrupt()
 
     def say(sentence: str) -> None:
@@ -133,7 +128,7 @@ def _run(found: SweepRecord, given: SweepFlags, *, silent: bool) -> None:
         progress.tell(name, report.decisions / most, report.error or value)
 
     with (
-        on_interrupt(interrupted),
+        stoppable(stop, "trials are saved, continue with --resume"),
         ProgressBar(silent=silent, after_s=0.0) as progress,
         connected(found.asked.cluster, say) as connection,
     ):

@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import shorten
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
+
+from pydantic import BaseModel
 
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.files import atomic_write_json
@@ -40,13 +42,6 @@ def said(error: Exception) -> str:
     return shorten(str(error), _LONGEST) or type(error).__name__
 
 
-class Dumps(Protocol):
-    """A run's settings."""
-
-    def model_dump(self, *, mode: str) -> dict[str, Any]:
-        """All settings, in JSON types."""
-
-
 class Tracker(Recorder):
     """Passes summaries and the end of a run to a service, in its own thread, so that training never waits for it.
 
@@ -64,7 +59,7 @@ class Tracker(Recorder):
     name: ClassVar[str]
     """Its name in ``recorders``, which is also the extra that installs its package."""
 
-    def __init__(self, settings: Dumps, folder: Path) -> None:
+    def __init__(self, settings: BaseModel, folder: Path) -> None:
         self.folder = folder
         dumped = settings.model_dump(mode="json")
         self.parameters: dict[str, Any] = {key: value for key, value in flattened(dumped) if value is not None}

@@ -108,7 +108,7 @@ def test_ctrl_c_keeps_what_was_measured(capsys: pytest.CaptureFixture[str], monk
 
     def pressed(self: Any, settings: Any) -> dict[str, float]:
         os.kill(os.getpid(), signal.SIGINT)
-        until(lambda: self._stopped)
+        until(lambda: self.stopped)
         return measure(self, settings)
 
     monkeypatch.setattr(Costs, "measure", pressed)
@@ -129,7 +129,7 @@ def test_ctrl_c_at_once_is_one_sentence(capsys: pytest.CaptureFixture[str], monk
 
     def pressed(self: Any, tell: Any) -> Any:
         os.kill(os.getpid(), signal.SIGINT)
-        until(lambda: self._stopped)
+        until(lambda: self.stopped)
         return run(self, tell)
 
     monkeypatch.setattr(Adviser, "run", pressed)

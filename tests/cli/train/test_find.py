@@ -117,7 +117,7 @@ def test_ctrl_c_keeps_what_was_found(capsys: pytest.CaptureFixture[str], monkeyp
         update(self, stats)
         if len(self.outcome.losses) == 3:
             os.kill(os.getpid(), signal.SIGINT)
-            while not self._stopped:
+            while not self.stopped:
                 time.sleep(0.01)
 
     monkeypatch.setattr(Trial, "update", pressed)
