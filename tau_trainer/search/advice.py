@@ -21,12 +21,9 @@ from tau_trainer.search.stillness import Costs
 from tau_trainer.settings import RunSettings
 from tau_trainer.settings.engines import plays_unreal
 from tau_trainer.training.advice import (
-    LEAST_STEPS,
-    PPO_KINDS,
     SLOW,
     USUAL,
     advised_trainer,
-    kinds_of,
     read_advised,
     replaceable,
     rewritten,
@@ -245,8 +242,7 @@ class Adviser:
     def advice(self) -> Advice:
         """The recommendation from the measurements."""
         assert self.measured is not None
-        kinds = [kinds_of(spec, self._settings.of_behavior(spec.short_name)) for spec in self._seen.shown]
-        return advice_of(self.measured, self._settings, self._candidates, frozenset().union(*kinds))
+        return advice_of(self.measured, self._settings, self._candidates)
 
 
 def candidates_of(
@@ -279,16 +275,11 @@ def engines_of(settings: RunSettings) -> int:
     return settings.async_trainer.actors if settings.execution == "async" else settings.env_settings.engines
 
 
-def advice_of(
-    measured: Measured,
-    settings: RunSettings,
-    candidates: Mapping[str, RunSettings],
-    kinds: frozenset[str] = frozenset(),
-) -> Advice:
-    """The recommendation for a game ``measured`` with these ``settings``, and of these ``kinds`` of task."""
+def advice_of(measured: Measured, settings: RunSettings, candidates: Mapping[str, RunSettings]) -> Advice:
+    """The recommendation for a game ``measured`` with these ``settings``."""
     game, file = measured.game, {settings.of_behavior(name).trainer_type for name in measured.game.rates}
     room = room_of(game, measured.costs.get(FILE if file == {SLOW} else SLOW, {}))
-    trainer, why = algorithm_of(measured.refused, replaceable(settings), room, kinds)
+    trainer, why = algorithm_of(measured.refused, replaceable(settings), room)
     trainer = None if file == {trainer} else trainer
     old, new = (_Pace(measured, name, candidates[name]) for name in (FILE, trainer or FILE))
     engines = _worth(measured.engines, Probe(engines_of(settings), game.rate), new)
@@ -342,16 +333,13 @@ class _Pace:
         return max(self._trainers[name].max_steps / (times * each) for name, each in self._rates.items()) / _AN_HOUR_S
 
 
-def algorithm_of(
-    refused: Mapping[str, str], others: bool, room: float | None, kinds: frozenset[str]
-) -> tuple[str | None, str]:
+def algorithm_of(refused: Mapping[str, str], others: bool, room: float | None) -> tuple[str | None, str]:
     """The trainer type by the rule, and a sentence that says why.
 
     Args:
         refused: trainer types that cannot learn this, and why.
         others: whether another trainer type may replace the file's.
         room: gradient steps of the algorithm for slow games that fit, see :func:`room_of`.
-        kinds: of the task.
 
     Returns:
         The trainer type, None: the file's; and why.
@@ -360,11 +348,9 @@ def algorithm_of(
         return None, "No other algorithm can replace the file's trainer_type."
     if room is None:
         return None, refused.get(SLOW, f"The time of a gradient step of {SLOW} was not measured.")
-    trainer = advised_trainer(room, kinds)
+    trainer = advised_trainer(room)
     if trainer in refused:
         return None, refused[trainer]
-    if trainer == USUAL and room >= LEAST_STEPS:
-        return trainer, f"For {', '.join(sorted(kinds & set(PPO_KINDS)))}, {USUAL} needs fewer decisions."
     if trainer == USUAL:
         return (
             trainer,

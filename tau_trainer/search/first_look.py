@@ -18,7 +18,7 @@ from tau_trainer.search.speed import (
 )
 from tau_trainer.search.stillness import Costs, Shown
 from tau_trainer.settings import RunSettings
-from tau_trainer.training.advice import SLOW, USUAL, kinds_of
+from tau_trainer.training.advice import SLOW, USUAL
 from tau_trainer.training.starting import (
     Announced,
     announced,
@@ -114,10 +114,6 @@ class FirstLook:
             costs = self._costs.measure(learns)
         except TauError as error:
             refused[SLOW] = str(error)
-        kinds = frozenset[str]()
-        for spec in shown:
-            trainer = settings.of_behavior(spec.short_name)
-            kinds |= kinds_of(spec, trainer)
         room = room_of(game, costs)
-        kind, why = algorithm_of(refused, True, room, kinds)
+        kind, why = algorithm_of(refused, True, room)
         return kind or USUAL, why

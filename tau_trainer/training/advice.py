@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from tau_trainer.settings.document import Document
@@ -13,7 +13,7 @@ from tau_trainer.settings.outlook import pace, untrainable
 from tau_trainer.settings.problems import Problems
 from tau_trainer.settings.run import RunSettings
 from tau_trainer.settings.trainers import OfflineTrainerSettings, TrainerSettings, trainer_type
-from tau_trainer.specs import BehaviorSpec, DimensionProperty, Json
+from tau_trainer.specs import Json
 
 SLOW = "sac_ln"
 """The trainer type for slow games, whose gradient steps fill the time in which the game plays."""
@@ -21,8 +21,6 @@ USUAL = "ppo"
 """The trainer type for games that are faster than gradient steps."""
 LEAST_STEPS = 1.0 / SACLNHyperparameters.auto_decisions[1]
 """Fewest gradient steps per decision that the algorithm for slow games needs. With less time, it holds up the game."""
-PPO_KINDS: tuple[str, ...] = ()
-"""Kinds of task (:func:`kinds_of`) for which ``docs/guides/slow-games.md`` says: use PPO."""
 HEADING = "Made by tau-train advise from {}."
 
 _ALIKE = ("ppo", "sac", SLOW)
@@ -34,38 +32,18 @@ _AT_ONCE = 4
 _TWICE = 2.0
 
 
-def advised_trainer(room: float, kinds: Collection[str] = ()) -> str:
+def advised_trainer(room: float) -> str:
     """The rule: the trainer type for a game.
 
     If the gradient steps of the algorithm for slow games fit into the time in which the game plays (``room`` is at
     least :data:`LEAST_STEPS`), use that algorithm. Otherwise the game is faster than the learner, which would hold it
-    up, and decisions are cheap: use PPO, which learns from more decisions in the same time. Use PPO also for the
-    ``kinds`` of task in :data:`PPO_KINDS`.
+    up, and decisions are cheap: use PPO, which learns from more decisions in the same time.
 
     Args:
         room: number of gradient steps per decision that fit: 1 / (decisions per second x seconds per gradient step).
-        With
-            several behaviors, the product is summed over them.
-        kinds: kinds of the task, see :func:`kinds_of`.
+            With several behaviors, the product is summed over them.
     """
-    fits = room >= LEAST_STEPS and not set(kinds) & set(PPO_KINDS)
-    return SLOW if fits else USUAL
-
-
-def kinds_of(spec: BehaviorSpec, trainer: TrainerSettings) -> frozenset[str]:
-    """The kinds of task that a behavior belongs to, in the words of the guide's table."""
-    sensors, signals = spec.observations, set(trainer.reward_signals) - {"extrinsic"}
-    lists = [DimensionProperty.VARIABLE_SIZE in sensor.dimension_property for sensor in sensors]
-    found = {
-        "continuous actions": spec.actions.continuous_size > 0,
-        "discrete actions": spec.actions.discrete_size > 0,
-        "images": any(len(sensor.shape) == 3 for sensor in sensors),
-        "lists": any(lists),
-        "memory": trainer.network_settings.memory is not None,
-        "self-play": trainer.self_play is not None,
-        **dict.fromkeys(signals, True),
-    }
-    return frozenset(kind for kind, is_so in found.items() if is_so)
+    return SLOW if room >= LEAST_STEPS else USUAL
 
 
 def steps_a_decision(trainer: TrainerSettings) -> float:

@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 
 from tau_trainer.errors import EngineError, SettingsError, TauError
-from tau_trainer.search import advice as search_advice
 from tau_trainer.search import first_look
 from tau_trainer.search.first_look import FirstLook
 from tau_trainer.search.speed import Speed
 from tau_trainer.settings import RunSettings, load_settings
-from tau_trainer.training import advice as training_advice
 from tau_trainer.training.advice import LEAST_STEPS, SLOW, USUAL
 from tau_trainer.training.starting import GROUPS
 from tests.search.test_speed import Game, games  # noqa: F401 the fixture
@@ -92,15 +90,6 @@ def test_progress_and_sentences_reach_the_caller(monkeypatch: pytest.MonkeyPatch
         ("the game", 0.5, "plays"),
         ("learning", 0.0, "learning from what the game shows"),
     ]
-
-
-@pytest.mark.parametrize("kind", ["continuous actions", "discrete actions"])
-def test_the_kinds_of_all_behaviors_count(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (training_advice, search_advice):
-        monkeypatch.setattr(module, "PPO_KINDS", (kind,))
-    Bench(monkeypatch)
-    found = FirstLook(SETTINGS, 6.0).run()
-    assert {(each.trainer, each.why) for each in found} == {(USUAL, f"For {kind}, ppo needs fewer decisions.")}
 
 
 def test_groups_need_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,15 +12,12 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.settings.document import configs_folder, read_document
 from tau_trainer.settings.upgrading import dumped
-from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec
-from tau_trainer.training import advice
 from tau_trainer.training.advice import (
     LEAST_STEPS,
     SLOW,
     USUAL,
     advised_trainer,
     hint,
-    kinds_of,
     read_advised,
     replaceable,
     rewritten,
@@ -40,29 +37,6 @@ def test_a_slower_game_never_goes_back_to_ppo(one: float, other: float) -> None:
 
 def test_the_least_is_enough() -> None:
     assert [advised_trainer(room) for room in (0.124, 0.125, 0.126)] == [USUAL, SLOW, SLOW]
-
-
-@given(ROOMS)
-def test_kinds_of_task_that_the_table_names_are_ppos(room: float) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(advice, "PPO_KINDS", ("images",))
-        assert advised_trainer(room, {"images", "memory"}) == USUAL
-        assert advised_trainer(room, {"memory"}) == advised_trainer(room)
-
-
-def test_kinds_of_task() -> None:
-    variable = (DimensionProperty.VARIABLE_SIZE, DimensionProperty.NONE)
-    sensors = ObservationSpec("image", (3, 8, 8)), ObservationSpec("list", (5, 2), variable), ObservationSpec("v", (4,))
-    spec = BehaviorSpec("B", sensors, ActionSpec(2, (3,)))
-    changes: dict[str, Any] = {
-        "default_settings.network_settings.memory": {},
-        "default_settings.reward_signals.rnd": {},
-    }
-    trainer = load_settings(None, changes).of_behavior("B")
-    actions = {"continuous actions", "discrete actions"}
-    assert kinds_of(spec, trainer) == actions | {"images", "lists", "memory", "rnd"}
-    plain = load_settings(None).of_behavior("B")
-    assert kinds_of(BehaviorSpec("B", sensors[2:], ActionSpec(0, (3,))), plain) == {"discrete actions"}
 
 
 PPO = """
