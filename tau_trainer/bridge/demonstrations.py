@@ -198,25 +198,16 @@ def read_demonstration(path: Path, images: ImageOrder = RECORDED) -> Demonstrati
         said = str(error) if isinstance(error, DecodeError) else "it is not in ML-Agents' format"
         raise DataError(f"demonstration '{path}' is damaged or invalid ({said}); record it again") from error
     for sensor in unsettled[:1]:
-        _say_open(path, sensor, images.guess)
+        held = f"holds uncompressed images of sensor '{sensor}' without their order"
+        _warn(f"demonstration '{path}' {held}: {images.guess}")
     for note in notes:
-        _say_of(path, note)
+        _warn(f"demonstration '{path}': {note}")
     return demonstration
 
 
 @cache  # once for each file, however often it is read
-def _say_of(path: Path, note: str) -> None:
-    _log.warning("demonstration '%s': %s", path, note)
-
-
-@cache
-def _say_open(path: Path, sensor: str, guess: str) -> None:
-    _log.warning(
-        "demonstration '%s' holds uncompressed images of sensor '%s' without their order: %s",
-        path,
-        sensor,
-        guess,
-    )
+def _warn(text: str) -> None:
+    _log.warning("%s", text)
 
 
 def _parse(data: bytes, images: ImageOrder) -> tuple[Demonstration, tuple[str, ...], list[str]]:

@@ -17,11 +17,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tau_trainer.cluster.address import address_of, answers, environment_of
+from tau_trainer.cluster.nodes import Node, alive, amounts, options_of, rays_names, survey
 from tau_trainer.errors import ClusterError, TauError
 from tau_trainer.settings import ClusterSettings
 
 if TYPE_CHECKING:
-    from tau_trainer.cluster.nodes import Node
     from tau_trainer.cluster.place import RayPlace
 
 _STORE_BYTES = 256 << 20
@@ -70,16 +70,14 @@ class Cluster:
 
     def find(self) -> None:
         """Find the nodes that have the resources in the settings. Raises ClusterError."""
-        from tau_trainer.cluster import nodes
-
-        self.asked = nodes.rays_names(self.settings.resources)
-        known = nodes.alive()
+        self.asked = rays_names(self.settings.resources)
+        known = alive()
         self._names = {node.id: node.name for node in known}
         self.nodes = [node for node in known if node.room(self.asked)]
         if not self.nodes:
             raise ClusterError(
                 f"no node of cluster {self.settings.address} has the resources for a process "
-                f"({nodes.amounts(self.asked)}): {'; '.join(map(str, known))}; change cluster.resources"
+                f"({amounts(self.asked)}): {'; '.join(map(str, known))}; change cluster.resources"
             )
 
     def _live(self) -> None:
@@ -170,28 +168,26 @@ class Cluster:
     @property
     def options(self) -> dict[str, Any]:
         """Options of the Ray actor for a process."""
-        from tau_trainer.cluster.nodes import options_of
-
         return options_of(self.asked)
 
     def name(self, node: str) -> str:
         """The name of a node by its ID; looks up nodes that joined later."""
         if node not in self._names:
-            from tau_trainer.cluster.nodes import alive
-
             self._names |= {known.id: known.name for known in alive()}
         return self._names.get(node, node)
 
     @property
     def address(self) -> str:
         """This machine's address for the nodes."""
-        return self.head.rpartition(":")[0] if self.settings.private else _address()
+        if self.settings.private:
+            return self.head.rpartition(":")[0]
+        import ray
+
+        return str(ray.util.get_node_ip_address())
 
     @property
     def described(self) -> str:
         """The resources for each process, and those of the nodes."""
-        from tau_trainer.cluster.nodes import amounts
-
         return f"{'; '.join(map(str, self.nodes))}, {amounts(self.asked) or 'nothing'} for each process"
 
     @property
@@ -201,15 +197,11 @@ class Cluster:
 
     def check(self, program: str | None) -> None:
         """Check that all nodes have this version, and ``program``, a build. Raises ClusterError."""
-        from tau_trainer.cluster.nodes import survey
-
         survey(self.nodes, program)
 
     def full(self, seconds: float) -> str:
         """Why a process has not started within ``seconds``."""
         import ray
-
-        from tau_trainer.cluster.nodes import amounts
 
         free = {name: amount for name, amount in ray.available_resources().items() if name in self.asked}
         return (
@@ -247,12 +239,6 @@ def variables(given: Mapping[str, str]) -> Iterator[None]:
 def _on_loopback(address: str) -> bool:
     host = address.rpartition(":")[0].strip("[]")
     return host in ("localhost", "::1") or host.startswith("127.")
-
-
-def _address() -> str:
-    import ray
-
-    return str(ray.util.get_node_ip_address())
 
 
 def _of_ray() -> dict[str, str]:

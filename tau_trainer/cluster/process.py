@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import ray
@@ -48,14 +48,8 @@ class RayProcess(Process):
         self._code: int | None = None
         self._host: Any = None
         self._task: asyncio.Task[None] | None = None
-        self._printed = self._opened()
+        self._printed = target.open_log()
         place.call(self._start)
-
-    def _opened(self) -> IO[bytes] | None:
-        if self.target.log is None:
-            return None
-        self.target.log.parent.mkdir(parents=True, exist_ok=True)
-        return self.target.log.open("ab")
 
     @property
     def node(self) -> str:
@@ -189,14 +183,12 @@ class RayProcess(Process):
         self._more.set()
 
     def _print(self, printed: bytes) -> None:
-        if self._printed is not None and printed:
-            self._printed.write(printed)
-            self._printed.flush()
+        self._printed.write(printed)
+        self._printed.flush()
 
     def _end(self, how: str) -> None:
         self._place.processes.discard(self)
-        if self._printed is not None:
-            self._printed.close()
+        self._printed.close()
         self._how = how
         self._code = -9 if self._code is None else self._code
         self._over.set()

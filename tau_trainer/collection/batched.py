@@ -182,7 +182,7 @@ class BatchedCollector:
     @torch.no_grad()
     def collect(self, steps: int) -> dict[str, TensorRollout]:
         """Play ``steps`` steps of every copy; returns the rollout of each policy that is kept."""
-        env, rows = self._env, {name: _Rows() for name in self._kept}
+        env, rows = self._env, {name: RolloutRows(self._policies[name][1]) for name in self._kept}
         for _ in range(steps):
             # Values before the step, which decisions are based on.
             observations, mask, present = self._observations, env.mask, env.state["present"]
@@ -193,24 +193,17 @@ class BatchedCollector:
             with self._timed("stepping"):
                 step = self._stepped(actions)
             for name in self._kept:
-                actor, agents = self._policies[name]
-                rows[name].acted.append(acted[name])
+                actor, _ = self._policies[name]
+                # Without cuts there is nothing to bootstrap from.
+                foresees = env.truncates or actor.sees_ends
                 rows[name].add(
-                    agents,
-                    observations=observations,
-                    mask=mask,
-                    rewards=step.rewards,
-                    terminated=step.terminated,
-                    truncated=step.truncated,
-                    present=present,
-                    # Without cuts there is nothing to bootstrap from.
-                    final=step.final_observations if env.truncates or actor.sees_ends else None,
+                    acted[name], step, foresees=foresees, observations=observations, mask=mask, present=present
                 )
             # With `present` before the step, because agents whose episode ended with it had played.
             self.scores.add(step.rewards, step.terminated | step.truncated, present)
             self._observations, self.states = step.observations, states_after(acted, step.over)
         self.steps += steps
-        return {name: rows[name].rollout(self._policies[name][1], self._observations, env.mask) for name in self._kept}
+        return {name: rows[name].rollout(self._observations, env.mask) for name in self._kept}
 
     def _stepped(self, actions: torch.Tensor) -> BatchedStep:
         """The environment's step. Raises EngineError for errors of the user's own code."""
@@ -230,32 +223,42 @@ class BatchedCollector:
         self.seconds[part] += perf_counter() - begun
 
 
-class _Rows:
+class RolloutRows:
     """The collected steps of one policy."""
 
-    def __init__(self) -> None:
-        self.acted: list[Acted] = []
+    def __init__(self, agents: torch.Tensor) -> None:
+        """``agents``: numbers of its agents, int64 [a], ascending."""
+        self._agents = agents
+        self._acted: list[Acted] = []
         self._columns: dict[str, list[torch.Tensor]] = defaultdict(list)
 
-    def add(self, agents: torch.Tensor, **values: torch.Tensor | None) -> None:
-        for name, of_all in values.items():
-            if of_all is not None:
-                self._columns[name].append(_of(of_all, agents))
+    def add(self, acted: Acted, step: BatchedStep, *, foresees: bool, **before: torch.Tensor | None) -> None:
+        """Add the policy's decisions and a step of all agents.
 
-    def rollout(self, agents: torch.Tensor, after: torch.Tensor, after_mask: torch.Tensor | None) -> TensorRollout:
+        ``foresees``: keep final observations. ``before``: other columns, [E, A, ...], of the time of the decision.
+        """
+        self._acted.append(acted)
+        columns = before | {"rewards": step.rewards, "terminated": step.terminated, "truncated": step.truncated}
+        columns["final"] = step.final_observations if foresees else None
+        for name, of_all in columns.items():
+            if of_all is not None:
+                self._columns[name].append(_of(of_all, self._agents))
+
+    def rollout(self, after: torch.Tensor, after_mask: torch.Tensor | None) -> TensorRollout:
+        """All steps; ``after`` and ``after_mask``: observations and allowed values of all agents after the last."""
         columns = {name: torch.stack(steps) for name, steps in self._columns.items()}  # [T, E, A, ...]
         return TensorRollout(
             observations=columns["observations"],
-            actions=torch.stack([acted.actions for acted in self.acted]),
+            actions=torch.stack([acted.actions for acted in self._acted]),
             mask=columns.get("mask"),
             rewards=columns["rewards"],
             terminated=columns["terminated"],
             truncated=columns["truncated"],
             present=columns["present"],
             final=columns.get("final"),
-            after=_of(after, agents),
-            after_mask=_of(after_mask, agents),
-            kept={name: torch.stack([acted.kept[name] for acted in self.acted]) for name in self.acted[0].kept},
+            after=_of(after, self._agents),
+            after_mask=_of(after_mask, self._agents),
+            kept={name: torch.stack([acted.kept[name] for acted in self._acted]) for name in self._acted[0].kept},
         )
 
 

@@ -5,11 +5,10 @@ Operators are those found in files of mlagents 1.1.0, plus LogSoftmax (known to 
 
 from __future__ import annotations
 
-from importlib import metadata
-
 import onnx
 from onnx import TensorProto, helper
 
+from tau_trainer import __version__
 from tau_trainer.errors import ExportError
 from tau_trainer.models import ActorCritic
 from tau_trainer.models import tensor_names as names
@@ -146,12 +145,5 @@ def model_of(body: onnx.GraphProto) -> onnx.ModelProto:
         ir_version=names.IR_VERSION,
         opset_imports=[helper.make_opsetid("", names.OPSET)],
         producer_name="tau-trainer",
-        producer_version=_version(),
+        producer_version=__version__,
     )
-
-
-def _version() -> str:
-    try:
-        return metadata.version("tau-trainer")
-    except metadata.PackageNotFoundError:
-        return "unknown"

@@ -46,14 +46,17 @@ def export_onnx(policy: Policy, spec: BehaviorSpec, path: Path, form: Literal["u
         why = obstacle(network, spec)
         form = "godot" if why is None else "unity"
         if why is not None:
-            _say_not_for_godot(spec.short_name, why)
+            _warn(f"the model of '{spec.short_name}' is written in Unity's form: {why}")
     if form == "godot":
         data = build_godot_model(network, spec).SerializeToString()
         verify_godot(data, network, spec)
     else:
         for i, sensor in enumerate(spec.observations):
             if not sensor.size:
-                _say_left_out(spec.short_name, sensor.name, names.observation_name(i))
+                _warn(
+                    f"sensor '{sensor.name}' of behavior '{spec.short_name}' has size 0, so the model has no input "
+                    f"'{names.observation_name(i)}' for it; remove the sensor in the game"
+                )
         data = build_model(network, spec).SerializeToString()
         verify(data, network, spec, policy)
     try:
@@ -66,18 +69,8 @@ def export_onnx(policy: Policy, spec: BehaviorSpec, path: Path, form: Literal["u
 
 
 @cache  # once, however often a policy is written
-def _say_left_out(behavior: str, sensor: str, name: str) -> None:
-    _log.warning(
-        "sensor '%s' of behavior '%s' has size 0, so the model has no input '%s' for it; remove the sensor in the game",
-        sensor,
-        behavior,
-        name,
-    )
-
-
-@cache
-def _say_not_for_godot(behavior: str, why: str) -> None:
-    _log.warning("the model of '%s' is written in Unity's form: %s", behavior, why)
+def _warn(text: str) -> None:
+    _log.warning("%s", text)
 
 
 def check_export(policy: Policy, spec: BehaviorSpec) -> None:

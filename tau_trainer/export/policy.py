@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import zlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from tau_trainer.columns import Arrays, Column
 from tau_trainer.errors import ExportError, NonFiniteError
-from tau_trainer.export.session import run_feed, session_of
+from tau_trainer.export.cases import Case
+from tau_trainer.export.session import run_case, session_of
 from tau_trainer.models import ActorCritic, Decision, Policy
 from tau_trainer.models import tensor_names as names
 from tau_trainer.models.policy import all_finite
@@ -111,20 +110,8 @@ class OnnxPolicy(Policy):
         deterministic: bool = False,
     ) -> Decision:
         """See :meth:`Policy.act`; ``rng`` is not used."""
-        n, actions = len(obs[0]), self.spec.actions
-        feed: dict[str, NDArray[Any]] = {}
-        for i, values in enumerate(obs):
-            name = names.observation_name(i)
-            if name in self._inputs:
-                scale = 255 if values.dtype == np.uint8 else 1
-                feed[name] = values.astype(np.float32) / np.float32(scale)
-        if names.ACTION_MASKS in self._inputs:
-            if mask is None:
-                mask = np.zeros((n, actions.mask_size), np.bool_)
-            feed[names.ACTION_MASKS] = (~mask).astype(np.float32)
-        if names.RECURRENT_IN in self._inputs:
-            feed[names.RECURRENT_IN] = state[self._state][:, None]
-        found = run_feed(self._session, feed)
+        n, memory = len(obs[0]), state[self._state] if self.state_columns else None
+        found = run_case(self._session, self.spec, Case("a decision", obs, mask, memory))
         continuous_output, discrete_output = self._likeliest if deterministic else self._taken
         continuous = np.zeros((n, 0), np.float32)
         discrete = np.zeros((n, 0), np.int32)

@@ -49,17 +49,18 @@ def run_case(session: onnxruntime.InferenceSession, spec: BehaviorSpec, case: Ca
     Args:
         session: from :func:`session_of`.
         spec: the behavior that the model was written for.
-        case: inputs; uint8 values are scaled to [0, 1], like Unity's images.
+        case: the inputs, if the model takes them; uint8 values are scaled to [0, 1], like Unity's images.
 
     Raises:
         ExportError: the model fails on this input.
     """
+    inputs = {given.name for given in session.get_inputs()}
     feed: dict[str, NDArray[Any]] = {
-        names.observation_name(i): values.astype(np.float32) / (255 if values.dtype == np.uint8 else 1)
+        name: values.astype(np.float32) / np.float32(255 if values.dtype == np.uint8 else 1)
         for i, values in enumerate(case.obs)
-        if spec.observations[i].size
+        if (name := names.observation_name(i)) in inputs
     }
-    if spec.actions.discrete_size:
+    if names.ACTION_MASKS in inputs:
         allowed = np.ones((len(case.obs[0]), spec.actions.mask_size), np.float32)
         feed[names.ACTION_MASKS] = allowed if case.forbidden is None else (~case.forbidden).astype(np.float32)
     if case.state is not None:

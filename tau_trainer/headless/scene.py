@@ -69,6 +69,8 @@ class Scene(ABC):
     """The behaviors of the scene, with their sensors in wire order."""
     agents: int
     """Number of agents."""
+    max_decisions: int = 0
+    """Number of decisions after which an episode is truncated; 0: never."""
 
     @abstractmethod
     def seed(self, seed: int) -> None:
@@ -91,8 +93,9 @@ class Scene(ABC):
         may omit behaviors whose last batch is empty. Returns a batch for each behavior, in the order of ``specs``.
         """
 
-    def update(self, parameters: EnvironmentParameters) -> None:  # noqa: B027 - most scenes read parameters at episode begin
-        """Apply parameters that arrived without a reset."""
+    def update(self, parameters: EnvironmentParameters) -> None:
+        """Apply parameters that arrived without a reset. Most scenes read the others at an episode's begin."""
+        self.max_decisions = int(parameters.get("max_decisions", self.max_decisions))
 
     def stats(self) -> Sequence[Stat]:
         """Statistics since the last call. Most scenes have none."""
@@ -105,9 +108,6 @@ class LockstepScene(Scene):
     If an agent's episode ends, the agent is in ``terminals`` with its last observation and reward. In the same step it
     asks for the first decision of its next episode, with reward 0. All behaviors have the same sensors and actions.
     """
-
-    max_decisions: int
-    """Number of decisions after which an episode is truncated; 0: never."""
 
     def __init__(self, specs: tuple[BehaviorSpec, ...], agents: int, seed: int, max_decisions: int) -> None:
         self.specs = specs
@@ -140,10 +140,6 @@ class LockstepScene(Scene):
     def mask(self) -> BoolArray | None:
         """Actions that are forbidden now: a new bool [agents, sum of branches]; None: all actions are allowed."""
         return None
-
-    def update(self, parameters: EnvironmentParameters) -> None:
-        """See :meth:`Scene.update`."""
-        self.max_decisions = int(parameters.get("max_decisions", self.max_decisions))
 
     def turn(self) -> None:
         """Prepare the next observations; called after the last observations of ended episodes were taken."""

@@ -173,13 +173,8 @@ class ForkServer:
 
         Raises OSError if the server has ended.
         """
-        asked = {
-            "module": request.module,
-            "arguments": [*request.arguments],
-            "environment": dict(request.environment),
+        asked = vars(request) | {
             "folder": str(request.folder),
-            "paths": [*request.paths],
-            "preload": [*request.preload],
             "files": [0, 1, 2, *request.shared],
             "blocked": [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, [])],
         }

@@ -13,11 +13,10 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -93,7 +92,7 @@ class _PipedProcess(Process):
         self._lent = SharedBytes() if target.lends else None
         if self._lent is not None:
             wiring["lent"], shared = self._lent.place, [*shared, self._lent]
-        self._printed = self._opened()
+        self._printed = target.open_log()
         try:
             with _signals_blocked():
                 launched = launch(
@@ -114,12 +113,6 @@ class _PipedProcess(Process):
         self.say("arguments", target.arguments)
         self._thread = threading.Thread(target=self._listen, name=target.name, daemon=True)
         self._thread.start()
-
-    def _opened(self) -> IO[bytes]:
-        if self.target.log is None:
-            return tempfile.TemporaryFile("a+b")
-        self.target.log.parent.mkdir(parents=True, exist_ok=True)
-        return self.target.log.open("a+b")
 
     def _listen(self) -> None:
         with contextlib.suppress(EOFError, OSError, ValueError), self._source:  # ValueError: not a valid message

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from tau_trainer.remote import forking
 
@@ -20,24 +20,8 @@ _launched = 0
 """Number of processes that this one has started."""
 
 
-class Running(Protocol):
-    """Common interface of child processes and processes forked by the server."""
-
-    @property
-    def pid(self) -> int:
-        """Its process ID."""
-
-    def poll(self) -> int | None:
-        """Its exit code; negative: minus the signal's number; None while it runs."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for its exit code. Raises subprocess.TimeoutExpired after ``timeout`` seconds."""
-
-    def kill(self) -> None:
-        """End it at once; does nothing if it has ended."""
-
-    def send_signal(self, sig: int) -> None:
-        """Send it a signal; does nothing if it has ended."""
+Running = subprocess.Popen[Any] | forking.Forked
+"""A child process, or a process that the server forked."""
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,14 @@ import contextlib
 import importlib
 import queue
 import sys
+import tempfile
 import threading
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +91,13 @@ class Target:
     several: bool = False
     preload: Sequence[str] = ()
     folders: Sequence[str] = ()
+
+    def open_log(self) -> IO[bytes]:
+        """Open its log to append to it, in a new folder if necessary; a temporary file if it has no log."""
+        if self.log is None:
+            return tempfile.TemporaryFile("a+b")
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        return self.log.open("a+b")
 
 
 class Process(ABC):

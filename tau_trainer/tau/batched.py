@@ -14,23 +14,20 @@ from tau_trainer.envs.batched import BatchedEnv, Draws, Outcome, State
 from tau_trainer.errors import DataError, SettingsError
 from tau_trainer.settings.problems import did_you_mean
 from tau_trainer.tau.dataset import SplitName, load_dataset
-from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, REWARDS
+from tau_trainer.tau.formulas import DEFAULT_THRESHOLD
 from tau_trainer.tau.profiles import EMBEDDING_SIZE, profile_named
 from tau_trainer.tau.targets import targets
 
-_Formula = Callable[[torch.Tensor, float], torch.Tensor]
 _SPLITS: tuple[SplitName, ...] = ("train", "evaluation", "validation", "test")
 
-_BY_COMPONENT: dict[str, _Formula] = {
-    "binary": lambda error, threshold: 2.0 * (error < threshold).double() - 1.0,
-    "difference": lambda error, threshold: -error,
-    "incremental": lambda error, threshold: 1.0 - 2.0 * error,
-}
-_TOGETHER: dict[str, _Formula] = {
+_FORMULAS: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
+    "binary": lambda error, threshold: (2.0 * (error < threshold).double() - 1.0).mean(dim=-1),
+    "difference": lambda error, threshold: (-error).mean(dim=-1),
+    "incremental": lambda error, threshold: (1.0 - 2.0 * error).mean(dim=-1),
     "binary_strict": lambda error, threshold: 2.0 * (error < threshold).all(dim=-1).double() - 1.0,
     "binary01": lambda error, threshold: (error < threshold).all(dim=-1).double(),
 }
-"""The formulas of :mod:`tau_trainer.tau.formulas` over tensors: errors [..., d] to [..., d], or to [...]."""
+"""The formulas of :mod:`tau_trainer.tau.formulas` over tensors: errors [..., d] to [...]."""
 
 
 class TauBatched(BatchedEnv):
@@ -74,9 +71,9 @@ class TauBatched(BatchedEnv):
         """Raises SettingsError, DataError."""
         super().__init__(num_envs, **options)
         self.profile = profile_named(profile)
-        self.dataset = load_dataset(None if data is None else Path(data))
+        self.dataset = load_dataset(data)
         self.rows = self.dataset.split(_known("split", split, _SPLITS))
-        self.reward = _known("reward", reward or self.profile.reward, REWARDS)
+        self.reward = _known("reward", reward or self.profile.reward, _FORMULAS)
         size = self.profile.action_size
         self.columns = size if columns is None else columns
         self.threshold, self.max_decisions = self.profile.threshold(threshold), max_decisions
@@ -103,8 +100,8 @@ class TauBatched(BatchedEnv):
 
     def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
         """Reward the answer, then draw the next prompt; at an episode's end, the last prompt stays visible."""
-        error = self._errors(state, actions)[:, 0, : self.columns]
-        reward = _paid(self.reward, error, self.threshold)
+        error = (self.target(state).double() - actions.clamp(-1.0, 1.0).double()).abs()[:, 0, : self.columns]
+        reward = _FORMULAS[self.reward](error, self.threshold)
         earned = state["earned"] + reward
         poor = earned <= self.reward_threshold
         late = state["step"] >= self.max_decisions if self.max_decisions else torch.zeros_like(poor)
@@ -120,32 +117,6 @@ class TauBatched(BatchedEnv):
     def target(self, state: State) -> torch.Tensor:
         """The right output, float32 [E, 1, c]: the scene's sensor ``target``, for computing rewards."""
         return self._targets[state["row"]][:, None]
-
-    def by_component(self, state: State, actions: torch.Tensor) -> torch.Tensor:
-        """The reward of each component of an answer, float32 [E, 1, c]: 0 from :attr:`columns` on.
-
-        Their mean over the columns is the reward, as in an AgentTrainer with ``source: trainer`` and ``credit:
-        component``. Raises SettingsError if the formula judges all components together.
-        """
-        if self.reward not in _BY_COMPONENT:
-            raise SettingsError(
-                f"The formula {self.reward} judges all components together, so it has no reward per component; "
-                f"set `credit: aggregate` or choose one of {', '.join(_BY_COMPONENT)}."
-            )
-        paid = _BY_COMPONENT[self.reward](self._errors(state, actions), self.threshold)
-        counts = torch.arange(paid.shape[-1], device=paid.device) < self.columns
-        return (paid * counts).float()
-
-    def _errors(self, state: State, actions: torch.Tensor) -> torch.Tensor:
-        """Absolute errors, float64 [E, 1, c]."""
-        return (self.target(state).double() - actions.clamp(-1.0, 1.0).double()).abs()
-
-
-def _paid(formula: str, error: torch.Tensor, threshold: float) -> torch.Tensor:
-    """float64 [...] from errors [..., d]."""
-    if formula in _TOGETHER:
-        return _TOGETHER[formula](error, threshold)
-    return _BY_COMPONENT[formula](error, threshold).mean(dim=-1)
 
 
 def _known(key: str, value: Any, names: Any) -> Any:

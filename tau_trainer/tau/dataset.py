@@ -103,7 +103,7 @@ class TauDataset:
         return f"{rows}; {_remedy(self.source, self.skipped)}"
 
 
-def load_dataset(path: Path | None = None) -> TauDataset:
+def load_dataset(path: str | Path | None = None) -> TauDataset:
     """The data set in the Tau JSON file ``path`` with the vectors next to it; ``None`` = the packaged one.
 
     Rows that are malformed, repeat a prompt or have no embedding are skipped and listed in ``skipped``. The same

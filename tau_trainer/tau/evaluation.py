@@ -7,7 +7,7 @@ and an answer is right if it is the nearest one to the output. Reward is reporte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -102,14 +102,9 @@ class TauEvaluation:
         tables = "baselines", "standings"
         fields = {name: getattr(self, name) for name in self.__slots__ if name not in tables}
         table = {
-            name: {
-                "reward": scored.reward,
-                "accuracy": scored.accuracy,
-                "verdict": self.standings[name].verdict,
-                "p_value": self.standings[name].p_value,
-                "won": self.standings[name].won,
-                "lost": self.standings[name].lost,
-            }
+            name: asdict(scored)
+            | {"verdict": self.standings[name].verdict, "p_value": self.standings[name].p_value}
+            | asdict(self.standings[name])
             for name, scored in self.baselines.items()
         }
         return {**fields, "beats_blind": self.beats_blind, "strongest": self.strongest, "baselines": table}

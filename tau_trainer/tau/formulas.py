@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.specs import Float64Array
+from tau_trainer.tau.profiles import named_by_number
 
 DEFAULT_THRESHOLD = 0.1
 """Absolute error below which a component is correct (Tau's constant)."""
@@ -89,16 +90,8 @@ REWARDS: dict[str, RewardFormula] = {
 
 
 def reward_name_by_index(index: float) -> str:
-    """Name of the formula for the environment parameter ``reward_type``.
-
-    Raises:
-        SettingsError: the number is not a valid formula.
-    """
-    for position, name in enumerate(REWARDS):
-        if position == index:
-            return name
-    known = ", ".join(f"{position} (`{name}`)" for position, name in enumerate(REWARDS))
-    raise SettingsError(f"Environment parameter `reward_type` is {index:g}, which is not a valid formula; use {known}.")
+    """Name of the formula for the environment parameter ``reward_type``. Raises SettingsError."""
+    return named_by_number("reward_type", index, REWARDS, "formula")
 
 
 def _errors(output: ArrayLike, target: ArrayLike, columns: int | None) -> Float64Array:

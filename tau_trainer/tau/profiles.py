@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -39,7 +40,7 @@ PROFILES: dict[str, Profile] = {
     "tau384": Profile("tau384", EMBEDDING_SIZE, "binary", 0),
     "tau3": Profile("tau3", 3, "incremental", 1),
 }
-"""Profiles by name."""
+"""Profiles by name, in the order of their numbers."""
 _PLACES = re.compile(r"([1-9]\d?)x([1-9]\d{0,3})")
 
 
@@ -74,14 +75,21 @@ def places_for(answers: int, levels: int | None = None) -> Profile:
     return profile_named(f"{components}x{levels or least}")
 
 
-def profile_by_index(index: float) -> Profile:
-    """Profile that the environment parameter ``profile`` names by number (0 = ``tau384``, 1 = ``tau3``).
+def named_by_number(parameter: str, number: float, names: Iterable[str], what: str) -> str:
+    """The name that an environment parameter gives by its place among ``names``, from 0; ``what`` it names.
 
     Raises:
-        SettingsError: the number is not a valid profile.
+        SettingsError: the number is no place.
     """
-    for profile in PROFILES.values():
-        if profile.index == index:
-            return profile
-    known = ", ".join(f"{profile.index} (`{profile.name}`)" for profile in PROFILES.values())
-    raise SettingsError(f"Environment parameter `profile` is {index:g}, which is not a valid profile; use {known}.")
+    known = dict(enumerate(names))
+    if number not in known:
+        listed = ", ".join(f"{place} (`{name}`)" for place, name in known.items())
+        raise SettingsError(
+            f"Environment parameter `{parameter}` is {number:g}, which is not a valid {what}; use {listed}."
+        )
+    return known[int(number)]
+
+
+def profile_by_index(index: float) -> Profile:
+    """Profile that the environment parameter ``profile`` names by number. Raises SettingsError."""
+    return PROFILES[named_by_number("profile", index, PROFILES, "profile")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,10 +32,7 @@ class Standing:
     def p_value(self) -> float:
         """Probability that two equally good policies differ at least this much, 0 to 1; two-sided."""
         rows = self.won + self.lost
-        ways, tail = 1, 0
-        for lucky in range(min(self.won, self.lost) + 1):
-            tail += ways
-            ways = ways * (rows - lucky) // (lucky + 1)
+        tail = sum(math.comb(rows, lucky) for lucky in range(min(self.won, self.lost) + 1))
         return min(1.0, tail / (1 << rows) * 2)
 
     @property

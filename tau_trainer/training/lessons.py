@@ -9,9 +9,10 @@ the engine.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -202,9 +203,4 @@ def _parameter(value: AnyParameter) -> float | Sampler:
         return Sampler(SamplerKind.GAUSSIAN, gaussian.seed, (gaussian.mean, gaussian.st_dev))
     assert not isinstance(value, Curriculum), "lessons have values, not curricula"
     ranges = value.sampler_parameters
-    return Sampler(SamplerKind.MULTI_RANGE_UNIFORM, ranges.seed, tuple(_bounds(ranges.intervals)))
-
-
-def _bounds(intervals: tuple[tuple[float, float], ...]) -> Iterator[float]:
-    for pair in intervals:
-        yield from pair
+    return Sampler(SamplerKind.MULTI_RANGE_UNIFORM, ranges.seed, tuple(itertools.chain(*ranges.intervals)))

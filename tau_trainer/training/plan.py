@@ -149,12 +149,8 @@ def is_offline(settings: RunSettings) -> bool:
 
 def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunPlan:
     """Resolve ``settings`` for a run. Raises DataError, SettingsError, LaunchError, PortInUseError."""
-    for name, trainer in _trainers(settings):
-        _check_memory(name, trainer.network_settings)
-        if not settings.checkpoint_settings.inference:
-            for recordings in _recordings(name, trainer):
-                _check_recordings(*recordings)
-            _check_opponents(name, trainer)
+    for check in _of_trainers(settings):
+        check()
     if command == "parallel":
         check_trainable(itertools.chain(blanks(settings, Way.PAIRS), blanks(settings)))
     env, task = settings.env_settings, task_of(settings)
@@ -237,13 +233,7 @@ def _check_population(settings: RunSettings, task: Task) -> None:
 def plan_problems(settings: RunSettings) -> list[str]:
     """All reasons for which ``learn`` refuses to start; :func:`make_plan` and others raise only the first."""
     chosen = settings.checkpoint_settings
-    trainers = _trainers(settings)
-    steps: list[Callable[[], object]] = [
-        partial(_check_memory, name, trainer.network_settings) for name, trainer in trainers
-    ]
-    recordings = [each for name, trainer in trainers for each in _recordings(name, trainer)]
-    steps += [] if chosen.inference else [partial(_check_recordings, *each) for each in recordings]
-    steps += [] if chosen.inference else [partial(_check_opponents, name, trainer) for name, trainer in trainers]
+    steps = _of_trainers(settings)
     steps += [partial(_check_recorder, name) for name in settings.recorders]
     steps += [partial(plugins.load, "callbacks", name) for name in settings.callbacks]
     steps += [
@@ -259,6 +249,19 @@ def plan_problems(settings: RunSettings) -> list[str]:
         except TauError as error:
             problems.append(str(error))
     return problems
+
+
+def _of_trainers(settings: RunSettings) -> list[Callable[[], object]]:
+    """Checks of all trainer settings, which raise DataError or SettingsError."""
+    trainers = _trainers(settings)
+    checks: list[Callable[[], object]] = [
+        partial(_check_memory, name, trainer.network_settings) for name, trainer in trainers
+    ]
+    if not settings.checkpoint_settings.inference:
+        recordings = [each for name, trainer in trainers for each in _recordings(name, trainer)]
+        checks += [partial(_check_recordings, *each) for each in recordings]
+        checks += [partial(_check_opponents, name, trainer) for name, trainer in trainers]
+    return checks
 
 
 def _trainers(settings: RunSettings) -> list[tuple[str, TrainerSettings]]:

@@ -154,7 +154,7 @@ def decoder_spec(decoder: AgentDecoder) -> Any:
 
 
 def test_a_recording_is_read_and_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    demonstrations._say_of.cache_clear()
+    demonstrations._warn.cache_clear()
     path = tmp_path / "food.demo"
     brain = PACKED.UnityMessage().unity_output.rl_initialization_output.brain_parameters.add(brain_name="Food?team=0")
     brain.action_spec.num_continuous_actions = 1

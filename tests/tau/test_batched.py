@@ -91,32 +91,21 @@ def test_a_step_is_the_scenes(profile: str, rules: dict[str, Any]) -> None:
     assert (ended > 0) == (rules != {})
 
 
-@pytest.mark.parametrize("formula", [name for name, one in REWARDS.items() if one.by_component])
+@pytest.mark.parametrize("formula", REWARDS)
 @pytest.mark.parametrize(("profile", "columns"), [("tau3", None), ("tau3", 2), ("tau384", 300)])
-def test_components_are_paid_as_an_agent_trainer_pays_them(formula: str, profile: str, columns: int | None) -> None:
+def test_it_pays_as_an_agent_trainer_pays(formula: str, profile: str, columns: int | None) -> None:
     env = TauBatched(COPIES, profile=profile, reward=formula, columns=columns, threshold=0.2)
-    settings = RewardSettings(source="trainer", credit="component", columns=columns, threshold=0.2)
+    settings = RewardSettings(source="trainer", credit="aggregate", columns=columns, threshold=0.2)
     trainer = RewardComputer(settings, formula, env.profile.action_size)
     env.reset()
     generator = np.random.default_rng(1)
     for _ in range(5):
         output = answers(env, generator)
-        paid = env.by_component(env.state, torch.tensor(output)[:, None])
         target = env.target(env.state)[:, 0].numpy()
         wanted = trainer.decided(np.arange(COPIES), Actions(output, np.zeros((COPIES, 0), np.int32)), (target,))
         assert wanted is not None
-        assert paid.dtype == torch.float32
-        np.testing.assert_allclose(paid[:, 0], wanted.reward, rtol=1e-6, atol=1e-7)
         step = env.step(torch.tensor(output)[:, None])
-        np.testing.assert_allclose(paid[:, 0, : env.columns].mean(dim=1), step.rewards[:, 0], rtol=1e-4, atol=1e-6)
         np.testing.assert_allclose(step.rewards[:, 0], wanted.mean, rtol=1e-5, atol=1e-6)
-
-
-def test_there_is_no_credit_where_components_are_judged_together() -> None:
-    env = TauBatched(1, reward="binary01")
-    env.reset()
-    with pytest.raises(SettingsError, match=r"binary01 judges all components together.* choose one of binary, differ"):
-        env.by_component(env.state, torch.zeros(1, 1, 3))
 
 
 def test_prompts_are_drawn_evenly_from_the_split() -> None:

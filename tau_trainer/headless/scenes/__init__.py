@@ -6,7 +6,8 @@ A scene's module is imported only when the scene is played, so that the engine s
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.headless.parameters import EnvironmentParameters
@@ -36,6 +37,7 @@ _PLAYED = {
 }
 """Module, class and default number of agents of each scene. ``faulty`` is ``balance`` in an engine that fails."""
 USUAL_AGENTS = {name: agents for name, (_, _, agents) in _PLAYED.items()}
+_LIMIT = "max_decisions"
 SCENES = tuple(_PLAYED)
 """Names of all scenes."""
 
@@ -61,10 +63,11 @@ def create_scene(
         )
     seed = int(parameters.get("seed", options.seed if options.seed is not None else seed))
     if options.scene == "tau":
-        from tau_trainer.headless.scenes.tau import TauScene, open_dataset, resolve_profile
+        from tau_trainer.headless.scenes.tau import TauScene, resolve_profile
+        from tau_trainer.tau.dataset import load_dataset
 
         return TauScene(
-            dataset=open_dataset(options.tau_data),
+            dataset=load_dataset(options.tau_data),
             profile=resolve_profile(options.tau_profile, parameters),
             agents=agents,
             seed=seed,
@@ -86,17 +89,11 @@ def tau_rules(options: HeadlessOptions) -> TauRules:
     """The Tau scene's rules, from the command line."""
     from tau_trainer.headless.scenes.tau import TauRules
 
-    return TauRules(
-        reward=options.tau_reward,
-        columns=options.tau_columns,
-        threshold=options.tau_threshold,
-        reward_threshold=options.tau_reward_threshold,
-        faithful_terminal=options.tau_faithful_terminal,
-        split=options.tau_split,
-        **_limit(options),
-    )
+    names = {item.name for item in fields(TauRules)} - {_LIMIT}
+    given: dict[str, Any] = {name: getattr(options, f"tau_{name}") for name in names}
+    return TauRules(**given | _limit(options))
 
 
 def _limit(options: HeadlessOptions) -> dict[str, int]:
     """The requested limit of episodes; empty if there is none, so that the scene uses its default."""
-    return {} if options.max_decisions is None else {"max_decisions": options.max_decisions}
+    return {} if options.max_decisions is None else {_LIMIT: options.max_decisions}

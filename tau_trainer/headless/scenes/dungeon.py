@@ -66,10 +66,6 @@ class DungeonScene(Scene):
         """See :meth:`Scene.seed`."""
         self.random = AgentRandom(seed, len(self.place))
 
-    def update(self, parameters: EnvironmentParameters) -> None:
-        """See :meth:`Scene.update`."""
-        self.max_decisions = int(parameters.get("max_decisions", self.max_decisions))
-
     def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
         """See :meth:`Scene.reset`."""
         self.update(parameters)

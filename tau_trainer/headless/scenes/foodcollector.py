@@ -79,7 +79,7 @@ class FoodCollectorScene(LockstepScene):
         self._velocity = np.zeros((agents, 2))
         """Velocity along x and z, in m/s."""
         self._firing = np.zeros(agents, np.bool_)
-        self._food_random = AgentRandom(-1 - seed, self._areas * (GOOD + BAD))
+        self.seed(seed)
         self._area = np.arange(agents) // TEAM
 
     def seed(self, seed: int) -> None:

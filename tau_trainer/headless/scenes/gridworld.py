@@ -18,6 +18,8 @@ SIZE = 5
 STEP_REWARD = -0.01
 HEIGHT, WIDTH, CELL = 64, 84, 12
 """Size of the image in pixels, as in Unity's camera texture, and of a cell."""
+_BOARD = [slice((side - SIZE * CELL) // 2, (side + SIZE * CELL) // 2) for side in (HEIGHT, WIDTH)]
+"""Rows and columns of the image that show the board, which is in its middle."""
 STAY, UP, DOWN, LEFT, RIGHT = range(5)
 """Actions."""
 
@@ -79,8 +81,7 @@ class GridWorldScene(LockstepScene):
     def observe(self) -> Observations:
         """See the class's docstring."""
         picture = np.repeat(self._empty[None], self.agents, axis=0)
-        top, left = (HEIGHT - SIZE * CELL) // 2, (WIDTH - SIZE * CELL) // 2
-        board = picture[:, :, top : top + SIZE * CELL, left : left + SIZE * CELL]
+        board = picture[:, :, *_BOARD]
         board = board.reshape(self.agents, 3, SIZE, CELL, SIZE, CELL).transpose(0, 2, 4, 1, 3, 5)  # a view
         everyone = np.arange(self.agents)
         for (row, column), sprite in zip(self._cells.transpose(0, 2, 1), self._sprites, strict=True):
@@ -92,8 +93,7 @@ def _empty_board() -> NDArray[np.uint8]:
     """The board with only floor and walls: uint8 [3, 64, 84]."""
     picture = np.empty((3, HEIGHT, WIDTH), np.uint8)
     picture[:] = np.array(_WALL, np.uint8)[:, None, None]
-    top, left = (HEIGHT - SIZE * CELL) // 2, (WIDTH - SIZE * CELL) // 2
-    picture[:, top : top + SIZE * CELL, left : left + SIZE * CELL] = np.array(_FLOOR, np.uint8)[:, None, None]
+    picture[:, *_BOARD] = np.array(_FLOOR, np.uint8)[:, None, None]
     return picture
 
 

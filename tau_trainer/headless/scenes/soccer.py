@@ -70,10 +70,6 @@ class SoccerScene(Scene):
         """See :meth:`Scene.seed`."""
         self.random = AgentRandom(seed, len(self.place))
 
-    def update(self, parameters: EnvironmentParameters) -> None:
-        """See :meth:`Scene.update`."""
-        self.max_decisions = int(parameters.get("max_decisions", self.max_decisions))
-
     def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
         """See :meth:`Scene.reset`."""
         self.update(parameters)

@@ -6,7 +6,6 @@ tau.md 5 describes it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scene import LockstepScene, Played, numbers
 from tau_trainer.headless.scenes.tau_stats import TauStats
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, IndexArray, Observations
-from tau_trainer.tau.dataset import SplitName, TauDataset, load_dataset
+from tau_trainer.tau.dataset import SplitName, TauDataset
 from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, REWARDS, reward_name_by_index
 from tau_trainer.tau.profiles import EMBEDDING_SIZE, Profile, profile_by_index, profile_named
 from tau_trainer.tau.targets import targets
@@ -140,11 +139,6 @@ class TauScene(LockstepScene):
         self._rules = rules
         self._formula = REWARDS[rules.reward or self._profile.reward]
         self.max_decisions = rules.max_decisions
-
-
-def open_dataset(data: str | None) -> TauDataset:
-    """Load the data set named on the command line; None: the packaged one. Raises DataError."""
-    return load_dataset(None if data is None else Path(data))
 
 
 def resolve_profile(name: str, parameters: EnvironmentParameters) -> Profile:

@@ -137,12 +137,7 @@ class ActorProcess:
         self._context = context
         self._log = log
         self._evaluates = evaluates
-        self._budget = RestartBudget(
-            env.max_lifetime_restarts,
-            env.restarts_rate_limit_n,
-            env.restarts_rate_limit_period_s,
-            partial(context.hub.warning, pair=index),
-        )
+        self._budget = RestartBudget.of(env, partial(context.hub.warning, pair=index))
         self._limit_s = float(env.timeout_wait)
         self._process: Process | None = None
         self.lives = 0

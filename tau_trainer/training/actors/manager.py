@@ -104,15 +104,8 @@ class ActorPair(Pair):
             self.leave()
 
     @override
-    def metrics(
-        self,
-        mean_reward: float | None = None,
-        mean_group_reward: float | None = None,
-        success_rate: float | None = None,
-        validation_accuracy: float | None = None,
-    ) -> PairMetrics:
-        of_pair = super().metrics(mean_reward, mean_group_reward, success_rate, validation_accuracy)
-        return replace(of_pair, node=self.process.node)
+    def metrics(self) -> PairMetrics:
+        return replace(super().metrics(), node=self.process.node)
 
     def leave(self) -> None:
         """Stop waiting for this actor."""

@@ -135,14 +135,16 @@ class PairsCollector(Collector):
             known = [value for of_learner in rewards if (value := of_learner.of_pair(pair.id, key)) is not None]
             return sum(known) / len(known) if known else None
 
-        metrics = pair.metrics(
-            mean(keys.CUMULATIVE_REWARD if names is None else names.reward),
-            mean(keys.GROUP_CUMULATIVE_REWARD),
-            None if names is None else mean(names.success),
-            self.coordinator.accuracies.get(pair.id),
-        )
+        metrics = pair.metrics()
         speed = self._speeds.of_pair(pair.id, metrics.decisions)
-        return replace(metrics, decisions_per_second=speed if metrics.state in _ACTING else 0.0)
+        return replace(
+            metrics,
+            mean_reward=mean(keys.CUMULATIVE_REWARD if names is None else names.reward),
+            mean_group_reward=mean(keys.GROUP_CUMULATIVE_REWARD),
+            success_rate=None if names is None else mean(names.success),
+            validation_accuracy=self.coordinator.accuracies.get(pair.id),
+            decisions_per_second=speed if metrics.state in _ACTING else 0.0,
+        )
 
     @property
     @override

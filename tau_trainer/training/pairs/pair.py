@@ -129,24 +129,14 @@ class Pair:
     async def kill(self) -> None:
         """End its environment at once; open decisions are lost."""
 
-    def metrics(
-        self,
-        mean_reward: float | None = None,
-        mean_group_reward: float | None = None,
-        success_rate: float | None = None,
-        validation_accuracy: float | None = None,
-    ) -> PairMetrics:
-        """Its progress so far, with values from summaries and evaluations."""
+    def metrics(self) -> PairMetrics:
+        """Its progress so far, without values from summaries and evaluations."""
         return PairMetrics(
             id=self.id,
             state=self.state,
             decisions=self.tally.decisions,
             episodes=self.tally.episodes.total(),
-            mean_reward=mean_reward,
-            mean_group_reward=mean_group_reward,
-            success_rate=success_rate,
             restarts=self.environment.restarts,
-            validation_accuracy=validation_accuracy,
             error=self.error,
         )
 

@@ -9,7 +9,6 @@ from typing import Generic, TypeVar
 from tau_trainer.errors import sentence_of
 from tau_trainer.metrics import MetricsHub, PairState
 from tau_trainer.training.pairs.pair import Coordinator, Pair
-from tau_trainer.training.pairs.states import allowed
 
 FINISH_S = 5.0
 """Seconds for pairs to finish their current exchange before they are cancelled."""
@@ -141,9 +140,7 @@ class ParallelTrainer(Generic[PairT_co]):
             self._enter(pair, state)
 
     def _enter(self, pair: Pair, state: PairState) -> None:
-        """Change the state of a pair. Raises RuntimeError if its life cycle does not allow that."""
-        if not allowed(pair.state, state):
-            raise RuntimeError(f"a pair cannot go from {pair.state.value} to {state.value}")
+        """Change the state of a pair and report it."""
         pair.state = state
         self._hub.event("pair", pair=pair.id, state=state.value)
 

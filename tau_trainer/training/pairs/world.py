@@ -6,7 +6,7 @@ Shapes: ``T`` steps; ``P`` pairs with ``E`` copies each, those of a pair in a ro
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tau_trainer.algorithms.batched.population import Population
 from tau_trainer.algorithms.parameters import fitting
+from tau_trainer.collection.batched import RolloutRows
 from tau_trainer.columns import Arrays, Rows
 from tau_trainer.envs.batched import BatchedEnv
 from tau_trainer.memory import TensorRollout
@@ -54,19 +55,21 @@ class Payment:
     def __init__(self, rewarder: Rewarder, hidden: list[bool]) -> None:
         self.rewarder, self.hidden = rewarder, hidden
 
-    def pay(self, lived: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, list[RewardResult]]:
-        """Rewards [T, P E, 1, R] from the task's rewarder, as an AgentTrainer would ask for them, and its scores."""
-        actions, engine = lived["actions"][:, :, 0].cpu().numpy(), lived["rewards"][:, :, 0].cpu().numpy()
+    def pay(self, rollout: TensorRollout, targets: list[torch.Tensor]) -> tuple[torch.Tensor, list[RewardResult]]:
+        """Rewards [T, P E, 1, R] from the task's rewarder, as an AgentTrainer would ask for them, and its scores.
+
+        ``targets``: of each step, the values of hidden sensors [P E, 1, c]; none if no sensor is hidden.
+        """
+        actions, engine = rollout.actions[:, :, 0].cpu().numpy(), rollout.rewards[:, :, 0].cpu().numpy()
         wrong = ~np.isfinite(engine)
         engine = np.where(wrong, np.float32(0.0), engine)
-        targets = lived["target"][:, :, 0].cpu().numpy() if "target" in lived else None
-        ended = (lived["terminated"] | lived["truncated"])[:, :, 0].cpu().numpy()
+        ended = (rollout.terminated | rollout.truncated)[:, :, 0].cpu().numpy()
         rows = np.arange(actions.shape[1])
         none: IntArray = np.zeros((len(rows), 0), np.int32)
         rewards = np.empty((*ended.shape, self.rewarder.width), np.float32)
         results: list[RewardResult] = []
         for step, over in enumerate(ended):
-            shown = tuple(targets[step] if hidden and targets is not None else none for hidden in self.hidden)
+            shown = tuple(targets[step][:, 0].cpu().numpy() if hidden else none for hidden in self.hidden)
             scored = [self.rewarder.decided(rows, Actions(actions[step], none), shown)]
             for some, ends in ((np.flatnonzero(~over), False), (np.flatnonzero(over), True)):
                 if len(some):
@@ -76,7 +79,7 @@ class Payment:
                     scored.append(None if answer[1] is None else _spread(answer[1], some, len(rows)))
             results += [result for result in scored if result is not None]
         rewards[wrong] = np.nan
-        return torch.from_numpy(rewards).to(lived["rewards"].device).unsqueeze(2), results
+        return torch.from_numpy(rewards).to(rollout.rewards.device).unsqueeze(2), results
 
 
 class World:
@@ -88,8 +91,6 @@ class World:
         self._task, self._population, self._copies = task, population, task.copies
         self._observations = env.reset()
         self._sums = {name: np.zeros(len(self._observations)) for name in _SUMS}
-        self._seen = torch.empty((population.horizon, *self._observations.shape), device=env.device)
-        """Observations of a rollout, float32 [T, P E, 1, n]; the same memory for each rollout."""
 
     def rows(self, pair: int) -> slice:
         """Rows of a pair's copies."""
@@ -123,42 +124,24 @@ class World:
         """
         env, population = self.env, self._population
         before = env.state, self._observations, population.steps
-        foresees = population.foresees
-        columns: dict[str, list[torch.Tensor]] = {}
-        kept: dict[str, list[torch.Tensor]] = {}
-        for step in range(steps):
+        foresees = population.foresees and env.truncates
+        rows, targets = RolloutRows(torch.zeros(1, dtype=torch.int64, device=env.device)), list[torch.Tensor]()
+        for _ in range(steps):
             if given_up():
                 env.state, self._observations, population.steps = before
                 return None
-            self._seen[step] = self._observations
-            acted = population.act(self._observations, None, deterministic=deterministic)
-            row = {"target": self._task.batched_target(env)} if any(self.payment.hidden) else {}
+            observations, present = self._observations, env.state["present"]
+            acted = population.act(observations, None, deterministic=deterministic)
+            if any(self.payment.hidden):
+                targets.append(self._task.batched_target(env))
             found = env.step(acted.actions)
-            row |= {"actions": acted.actions, "rewards": found.rewards}
-            row |= {"terminated": found.terminated, "truncated": found.truncated}
-            row |= {"final": found.final_observations} if foresees and env.truncates else {}
-            for columns_of, values in ((columns, row), (kept, acted.kept)):
-                for name, value in values.items():
-                    columns_of.setdefault(name, []).append(value)
+            rows.add(acted, found, foresees=foresees, observations=observations, present=present)
             self._observations = found.observations
-        lived = {name: torch.stack(values) for name, values in columns.items()}
-        paid, results = self.payment.pay(lived)
-        rollout = TensorRollout(
-            observations=self._seen[:steps],
-            actions=lived["actions"],
-            mask=None,
-            rewards=paid,
-            terminated=lived["terminated"],
-            truncated=lived["truncated"],
-            present=torch.ones_like(lived["terminated"]),
-            final=lived.get("final"),
-            after=self._observations,
-            after_mask=None,
-            kept={name: torch.stack(values) for name, values in kept.items()},
-        )
-        ended = (lived["terminated"] | lived["truncated"])[..., 0].cpu().numpy()
-        reward, mean = lived["rewards"][..., 0].cpu().numpy(), paid[:, :, 0].mean(dim=2).cpu().numpy()
-        return PlayedRollout(rollout, reward, mean, ended, results)
+        rollout = rows.rollout(self._observations, None)
+        paid, results = self.payment.pay(rollout, targets)
+        ended = (rollout.terminated | rollout.truncated)[..., 0].cpu().numpy()
+        reward, mean = rollout.rewards[..., 0].cpu().numpy(), paid[:, :, 0].mean(dim=2).cpu().numpy()
+        return PlayedRollout(replace(rollout, rewards=paid), reward, mean, ended, results)
 
     def episodes(self, played: PlayedRollout) -> dict[str, FloatArray]:
         """Episodes that ended, in order: their ``copy``, and the sums of :data:`_SUMS`."""

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tau_trainer.headless.scenes.tau import TauRules, TauScene, open_dataset
+from tau_trainer.headless.scenes.tau import TauRules, TauScene
 from tau_trainer.specs import Actions
+from tau_trainer.tau.dataset import load_dataset
 from tau_trainer.tau.profiles import PROFILES
 
-DATA = open_dataset(None)
+DATA = load_dataset()
 
 
 def scene(

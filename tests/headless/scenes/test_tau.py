@@ -8,8 +8,9 @@ import pytest
 
 from tau_trainer.errors import DataError, DecodeError, SettingsError
 from tau_trainer.headless.parameters import EnvironmentParameters
-from tau_trainer.headless.scenes.tau import TauRules, TauScene, open_dataset, resolve_profile
+from tau_trainer.headless.scenes.tau import TauRules, TauScene, resolve_profile
 from tau_trainer.specs import Actions, StepBatch
+from tau_trainer.tau.dataset import load_dataset
 from tau_trainer.tau.formulas import REWARDS
 from tau_trainer.tau.profiles import PROFILES, profile_named
 from tau_trainer.tau.targets import targets
@@ -220,11 +221,11 @@ def test_profile_parameter_wins_over_the_argument() -> None:
 
 def test_a_missing_data_file_is_a_data_error() -> None:
     with pytest.raises(DataError, match=r"nowhere\.json"):
-        open_dataset("nowhere.json")
+        load_dataset("nowhere.json")
 
 
 def test_the_packaged_data_can_be_played() -> None:
-    played = TauScene(dataset=open_dataset(None), profile=PROFILES["tau3"], agents=20)
+    played = TauScene(dataset=load_dataset(), profile=PROFILES["tau3"], agents=20)
     batch = begin(played)
     np.testing.assert_allclose(np.linalg.norm(batch.obs[0], axis=1), 1.0, atol=1e-3)
     batch = step(played, answer(truth(played)))

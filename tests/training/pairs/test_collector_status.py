@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import AsyncMock
@@ -56,11 +55,8 @@ class FakePair:
         self.absent: str | None = None
         self.tally = Tally(decisions, Counter({learner.name: 2 + place for place, learner in enumerate(learners)}))
 
-    def metrics(
-        self, reward: float | None, group: float | None, success: float | None, accuracy: float | None
-    ) -> PairMetrics:
-        found = PairMetrics(self.id, self.state, self.tally.decisions, reward, success)
-        return replace(found, mean_group_reward=group, validation_accuracy=accuracy)
+    def metrics(self) -> PairMetrics:
+        return PairMetrics(self.id, self.state, self.tally.decisions)
 
 
 class Shown(PairsCollector):

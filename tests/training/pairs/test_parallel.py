@@ -132,13 +132,14 @@ def test_a_pair_that_had_all_its_decisions_is_no_victim_of_a_cancel(make: Make) 
     assert team.states == ["Completed"]
 
 
-def test_states_go_one_way(make: Make, hub: MetricsHub, memory: Memory) -> None:
+@pytest.mark.parametrize("state", list(PairState))
+def test_an_ended_pair_keeps_its_state(make: Make, hub: MetricsHub, memory: Memory, state: PairState) -> None:
     team = make(1, 1)
-    team.parallel._enter(team.pairs[0], PairState.PREPARING)
-    with pytest.raises(RuntimeError, match="from Preparing to Completed"):
-        team.parallel._enter(team.pairs[0], PairState.COMPLETED)
+    for following in (state, PairState.CANCELLED):
+        team.parallel._end(team.pairs[0], following)
     hub.drain(5.0)
-    assert (memory.states(0), team.states) == (["Preparing"], ["Preparing"])
+    told = [state.value] if state.value in ("Completed", "Failed", "Cancelled") else [state.value, "Cancelled"]
+    assert (memory.states(0), team.states) == (told, told[-1:])
 
 
 @pytest.mark.parametrize("deterministic", [False, True])

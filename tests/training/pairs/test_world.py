@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from tau_trainer.memory import TensorRollout
 from tau_trainer.training.pairs.world import Payment
 from tests.training.fakes import Memory, train
 from tests.training.pairs.populations import assert_same, newest, settings
@@ -19,9 +20,9 @@ def test_rewards_are_those_that_engines_would_be_paid(tmp_path: Path, memory: Me
     paid: list[tuple[torch.Tensor, torch.Tensor]] = []
     pay = Payment.pay
 
-    def seen(self: Payment, lived: Any) -> Any:
-        found = pay(self, lived)
-        paid.append((found[0].mean(dim=3), lived["rewards"]))
+    def seen(self: Payment, rollout: TensorRollout, targets: list[torch.Tensor]) -> Any:
+        found = pay(self, rollout, targets)
+        paid.append((found[0].mean(dim=3), rollout.rewards))
         return found
 
     with pytest.MonkeyPatch.context() as patch:

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 from tau_trainer.envs.mlagents.base_env import BaseEnv
 
 
+@dataclass(eq=False)
 class BaseRegistryEntry(ABC):
     """A name, the reward at which it counts as solved, a description, and a method to make it."""
 
-    def __init__(self, identifier: str, expected_reward: float | None, description: str | None) -> None:
-        self._identifier = identifier
-        self._expected_reward = expected_reward
-        self._description = description
-
-    @property
-    def identifier(self) -> str:
-        """Its name in the registry."""
-        return self._identifier
-
-    @property
-    def expected_reward(self) -> float | None:
-        """Cumulative reward of an episode at which it counts as solved."""
-        return self._expected_reward
-
-    @property
-    def description(self) -> str | None:
-        """The agents' observations, actions and rewards."""
-        return self._description
+    identifier: str
+    """Its name in the registry."""
+    expected_reward: float | None
+    """Cumulative reward of an episode at which it counts as solved."""
+    description: str | None
+    """The agents' observations, actions and rewards."""
 
     @abstractmethod
     def make(self, **kwargs: Any) -> BaseEnv:

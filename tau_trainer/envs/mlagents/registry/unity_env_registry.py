@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,33 +18,25 @@ _HERE: Final = Path(__file__).parent / "scenes.yaml"
 _KEYS: Final = {"linux": "linux_url", "darwin": "darwin_url", "win32": "win_url"}
 
 
+@dataclass(eq=False)
 class LocalRegistryEntry(BaseRegistryEntry):
     """A build on this machine, or a scene of the headless engine."""
 
-    def __init__(
-        self,
-        identifier: str,
-        expected_reward: float | None,
-        description: str | None,
-        path: str | None,
-        additional_args: list[str] | None = None,
-    ) -> None:
-        """``path``: UnityEnvironment's ``file_name``; None: there is no build for this platform."""
-        super().__init__(identifier, expected_reward, description)
-        self._path = path
-        self._arguments = additional_args or []
+    path: str | None
+    """UnityEnvironment's ``file_name``; None: there is no build for this platform."""
+    additional_args: list[str] | None = None
 
     def make(self, **kwargs: Any) -> UnityEnvironment:
         """Start it. Raises UnityEnvironmentException if its build is not here, and UnityEnvironment's errors."""
         kwargs.pop("file_name", None)
-        if self._path is None:
+        if self.path is None:
             raise UnityEnvironmentException(f"'{self.identifier}' has no build for {sys.platform}; add one to its file")
-        if self._path.startswith(("http://", "https://")):
+        if self.path.startswith(("http://", "https://")):
             raise UnityEnvironmentException(
-                f"'{self.identifier}' is at {self._path}; download and unpack it, and name its folder instead"
+                f"'{self.identifier}' is at {self.path}; download and unpack it, and name its folder instead"
             )
-        arguments = [*(kwargs.pop("additional_args", None) or ()), *self._arguments]
-        return UnityEnvironment(file_name=self._path, additional_args=arguments, **kwargs)
+        arguments = [*(kwargs.pop("additional_args", None) or ()), *(self.additional_args or ())]
+        return UnityEnvironment(file_name=self.path, additional_args=arguments, **kwargs)
 
 
 class UnityEnvRegistry(Mapping[str, BaseRegistryEntry]):

@@ -41,7 +41,7 @@ def registry(tmp_path: Path) -> UnityEnvRegistry:
 
 def test_our_own_scenes() -> None:
     """Every scene stands there under the name of the example that it is a twin of."""
-    paths = {name: default_registry[name]._path for name in default_registry}  # type: ignore[attr-defined]
+    paths = {name: default_registry[name].path for name in default_registry}  # type: ignore[attr-defined]
     scenes = {f"headless:{scene}" for scene in SCENES if scene != "faulty"}
     assert scenes <= set(paths.values())
     for name, entry in default_registry.items():
