@@ -125,6 +125,10 @@ class BehaviorSpec:
         return int(team) if team.isdecimal() else 0
 
 
+Behaviors = Mapping[str, BehaviorSpec]
+"""Behaviors by full name."""
+
+
 @dataclass(slots=True)
 class Actions:
     """Actions for ``n`` agents. ``continuous``: float32 [n, continuous_size]; ``discrete``: int32 [n, branches]."""

@@ -331,7 +331,8 @@ def _meta(demonstration: Demonstration, name: str) -> bytes:
     returns = demonstration.returns
     mean = np.float32(returns.mean() if len(returns) else 0.0).tobytes()
     field, version = DemonstrationMeta, varint(DemonstrationMeta.VERSION << 3) + varint(API_VERSION)
-    numbers = varint(field.STEPS << 3) + varint(len(demonstration)) + varint(field.EPISODES << 3) + varint(len(returns))
+    numbers = varint(field.STEPS << 3) + varint(len(demonstration))
+    numbers += varint(field.EPISODES << 3) + varint(len(returns))
     rest = numbers + varint(field.MEAN_REWARD << 3 | FIXED32) + mean
     kept = "".join(letter for letter in name if letter.isascii() and (letter.isalnum() or letter in " -"))
     room = RESERVED - len(rest) - len(version) - 3

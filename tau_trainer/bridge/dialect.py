@@ -56,6 +56,10 @@ class Codec(Protocol):
         """The answer with these actions, in the order of the agents that asked."""
 
 
+Meeting = tuple[Package, Codec, bytes | None]
+"""What :meth:`Dialect.meet` returns."""
+
+
 class Dialect(ABC):
     """One kind of engine."""
 
@@ -83,7 +87,7 @@ class Dialect(ABC):
         return None if introduced else "its first message is not an introduction"
 
     @abstractmethod
-    def meet(self, first: EngineMessage, options: EngineOptions, index: int) -> tuple[Package, Codec, bytes | None]:
+    def meet(self, first: EngineMessage, options: EngineOptions, index: int) -> Meeting:
         """Its package, a codec, and the answer to its introduction ``first``.
 
         None instead of an answer: the first reset answers it. Raises VersionError, as the end of a sentence about the
@@ -122,7 +126,7 @@ class Unity(_OverGrpc):
     wire = UNITY_WIRE
 
     @override
-    def meet(self, first: EngineMessage, options: EngineOptions, index: int) -> tuple[Package, Codec, bytes | None]:
+    def meet(self, first: EngineMessage, options: EngineOptions, index: int) -> Meeting:
         engine = first.initialization
         assert engine is not None  # or the server would have refused it
         api, version = engine.communication_version, engine.package_version
@@ -161,7 +165,7 @@ class Unreal(_OverGrpc):
     wire = UNREAL_WIRE
 
     @override
-    def meet(self, first: EngineMessage, options: EngineOptions, index: int) -> tuple[Package, Codec, bytes | None]:
+    def meet(self, first: EngineMessage, options: EngineOptions, index: int) -> Meeting:
         engine = first.initialization
         assert engine is not None  # or the server would have refused it
         api = engine.communication_version

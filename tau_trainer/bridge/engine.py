@@ -26,7 +26,7 @@ from tau_trainer.errors import (
     EngineTimeoutError,
     VersionError,
 )
-from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
+from tau_trainer.specs import Actions, Behaviors, StepBatch
 
 _WATCH_S = 0.25
 _CLOSE_S = 10.0
@@ -85,7 +85,7 @@ class Engine:
         self._wait = _Wait(f"connect{how}")
 
     @property
-    def specs(self) -> Mapping[str, BehaviorSpec]:
+    def specs(self) -> Behaviors:
         """The behaviors seen so far, by full name."""
         return {} if self._codec is None else self._codec.specs
 

@@ -5,7 +5,7 @@ The order of actions is the order of the agents that asked, so messages contain 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -44,7 +44,7 @@ from tau_trainer.bridge.records import (
     varint_width,
 )
 from tau_trainer.errors import DecodeError
-from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec, StepBatch, Terminals
+from tau_trainer.specs import Actions, ActionSpec, Behaviors, BehaviorSpec, ObservationSpec, StepBatch, Terminals
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +322,7 @@ def encode_engine_message(
     specs: Sequence[BehaviorSpec] = (),
     steps: Sequence[StepBatch] | None = None,
     side_channel: bytes = b"",
-    observation_specs: Mapping[str, BehaviorSpec] | None = None,
+    observation_specs: Behaviors | None = None,
     reader: MessageReader = ANY_READER,
 ) -> bytes:
     """An engine's message. ``specs``: behaviors announced for the first time; ``steps`` None: header only.
@@ -353,7 +353,7 @@ def encode_engine_message(
     return bytes(message.SerializeToString())
 
 
-def decode_trainer_message(data: bytes, specs: Mapping[str, BehaviorSpec], wire: Wire = UNITY_WIRE) -> TrainerMessage:
+def decode_trainer_message(data: bytes, specs: Behaviors, wire: Wire = UNITY_WIRE) -> TrainerMessage:
     """Read a trainer's reply on the engine's side. Raises DecodeError. Actions of unknown behaviors are ignored."""
     message = parsed(data, wire)
     result = TrainerMessage(message.header.status)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from tau_trainer.specs import BehaviorSpec
+from tau_trainer.specs import Behaviors
 
 if TYPE_CHECKING:
     from tau_trainer.settings import CollectionSettings
@@ -112,7 +112,7 @@ class Package:
                 "version_number 2, the model has 3); to use the model, upgrade com.unity.ml-agents to 2.0 or newer"
             )
 
-    def look_at(self, specs: Mapping[str, BehaviorSpec], unsettled: Mapping[str, tuple[str, ...]]) -> None:
+    def look_at(self, specs: Behaviors, unsettled: Mapping[str, tuple[str, ...]]) -> None:
         """Add notes on the image order of new behaviors; ``unsettled``: sensors with a guessed order, by behavior."""
         sensors = sorted({sensor.name for spec in specs.values() for sensor in spec.observations})
         for name in () if self.behaviors else self.images.flat:

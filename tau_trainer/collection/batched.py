@@ -197,7 +197,12 @@ class BatchedCollector:
                 # Without cuts there is nothing to bootstrap from.
                 foresees = env.truncates or actor.sees_ends
                 rows[name].add(
-                    acted[name], step, foresees=foresees, observations=observations, mask=mask, present=present
+                    acted[name],
+                    step,
+                    foresees=foresees,
+                    observations=observations,
+                    mask=mask,
+                    present=present,
                 )
             # With `present` before the step, because agents whose episode ended with it had played.
             self.scores.add(step.rewards, step.terminated | step.truncated, present)

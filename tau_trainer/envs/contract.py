@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from tau_trainer import plugins
 from tau_trainer.bridge.side_channels import Sampler, Stat
 from tau_trainer.errors import EngineError, SettingsError
-from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
+from tau_trainer.specs import Actions, Behaviors, StepBatch
 
 if TYPE_CHECKING:
     from tau_trainer.settings import RunSettings
@@ -63,7 +63,7 @@ class Environment(Watched, Protocol):
     """
 
     @property
-    def specs(self) -> Mapping[str, BehaviorSpec]:
+    def specs(self) -> Behaviors:
         """The behaviors seen so far, by full name."""
 
     async def start(self, parameters: Parameters) -> list[StepBatch]:

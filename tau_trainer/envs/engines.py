@@ -24,7 +24,7 @@ from tau_trainer.envs.contract import OnEvent, OnStat, Parameters
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineError, EngineRefusedError, EngineStoppedError, PortInUseError, SettingsError
 from tau_trainer.settings import RunSettings
-from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
+from tau_trainer.specs import Actions, Behaviors, StepBatch
 
 _FAREWELL_S = 1.0
 """Seconds in which an ended engine can still receive the trainer's goodbye."""
@@ -115,7 +115,7 @@ class EngineWorker:
         return self._budget.restarts
 
     @property
-    def specs(self) -> Mapping[str, BehaviorSpec]:
+    def specs(self) -> Behaviors:
         """The behaviors seen so far, by full name."""
         return self.engine.specs if self.engine is not None else {}
 

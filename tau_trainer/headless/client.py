@@ -30,7 +30,7 @@ from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.report import Report
 from tau_trainer.headless.scene import Scene
 from tau_trainer.headless.scenes import create_scene
-from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
+from tau_trainer.specs import Actions, Behaviors, BehaviorSpec, StepBatch
 
 if TYPE_CHECKING:
     from tau_trainer.headless.args import HeadlessOptions
@@ -101,7 +101,7 @@ class HeadlessEngine:
         _log.info("playing %s with %d agents", self._options.scene, scene.agents)
         return scene
 
-    def _read(self, reply: bytes, specs: Mapping[str, BehaviorSpec] | None = None) -> TrainerMessage:
+    def _read(self, reply: bytes, specs: Behaviors | None = None) -> TrainerMessage:
         return decode_trainer_message(reply, specs or {}, self._wire)
 
     def _play(self, scene: Scene) -> None:
@@ -138,7 +138,7 @@ class HeadlessEngine:
         batches[0] = fault.spoil(batches[0])
         return fault.garble(self._encode(batches, specs, stats))
 
-    def _encode(self, batches: Sequence[StepBatch], specs: Mapping[str, BehaviorSpec], stats: Sequence[Stat]) -> bytes:
+    def _encode(self, batches: Sequence[StepBatch], specs: Behaviors, stats: Sequence[Stat]) -> bytes:
         """A step as bytes."""
         known = [batch for batch in batches if batch.behavior in self._announced or len(batch)]
         fresh = [specs[batch.behavior] for batch in known if batch.behavior not in self._announced]

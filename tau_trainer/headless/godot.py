@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from tau_trainer.headless.client import HeadlessEngine
 from tau_trainer.headless.link import TrainerClient
 from tau_trainer.headless.scene import Scene
 from tau_trainer.headless.scenes import create_scene
-from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, Json, ObservationSpec, StepBatch
+from tau_trainer.specs import Actions, ActionSpec, Behaviors, Json, ObservationSpec, StepBatch
 
 _MOVE, _CHOICE = "move", "choice_{}"
 """Names of all continuous actions together, and of each branch."""
@@ -101,7 +101,7 @@ class GodotGame(HeadlessEngine):
         reply = self._read(self._link.connect(self._introduction(specs), self._options.connect_seconds), specs)
         return None if self._ended(reply) else scene
 
-    def _introduction(self, specs: Mapping[str, BehaviorSpec]) -> bytes:
+    def _introduction(self, specs: Behaviors) -> bytes:
         agents = sorted((i, name) for name, ids in self._policies.items() for i in ids)
         box = "box" if self._fault.version("0") == "0" else "sphere"
         info = {
@@ -117,7 +117,7 @@ class GodotGame(HeadlessEngine):
         return json.dumps(info).encode()
 
     @override
-    def _read(self, reply: bytes, specs: Mapping[str, BehaviorSpec] | None = None) -> TrainerMessage:
+    def _read(self, reply: bytes, specs: Behaviors | None = None) -> TrainerMessage:
         said = json.loads(reply)
         if said["type"] == "close":
             return TrainerMessage(STATUS_CLOSE)
@@ -132,7 +132,7 @@ class GodotGame(HeadlessEngine):
         return TrainerMessage(STATUS_OK, has_input=True, actions=chosen)
 
     @override
-    def _encode(self, batches: Sequence[StepBatch], specs: Mapping[str, BehaviorSpec], stats: Sequence[Stat]) -> bytes:
+    def _encode(self, batches: Sequence[StepBatch], specs: Behaviors, stats: Sequence[Stat]) -> bytes:
         agents = sum(map(len, self._policies.values()))
         seen: list[dict[str, Any]] = [{} for _ in range(agents)]
         reward, done = np.zeros(agents), np.zeros(agents, np.bool_)

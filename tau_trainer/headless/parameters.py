@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tau_trainer.bridge.side_channels import Sampler, SamplerKind
 from tau_trainer.errors import DecodeError
+from tau_trainer.specs import Float64Array
 
 
 class EnvironmentParameters:
@@ -40,7 +40,7 @@ class EnvironmentParameters:
         value = self._values.get(name, default)
         return float(self.draw(name, default, 1)[0]) if isinstance(value, tuple) else value
 
-    def draw(self, name: str, default: float, count: int) -> NDArray[np.float64]:
+    def draw(self, name: str, default: float, count: int) -> Float64Array:
         """``count`` draws from the parameter's distribution: float64 [count]. A plain number is repeated."""
         value = self._values.get(name, default)
         if not isinstance(value, tuple):
@@ -67,15 +67,15 @@ def _check(name: str, sampler: Sampler) -> None:
         )
 
 
-def _uniform(low: NDArray[np.float64], high: NDArray[np.float64], unit: NDArray[np.float64]) -> NDArray[np.float64]:
+def _uniform(low: Float64Array, high: Float64Array, unit: Float64Array) -> Float64Array:
     """Map draws in [0, 1) onto ranges: each range gets a share of the draws in proportion to its width."""
     width = high - low
     total = float(width.sum())
     if total == 0.0:  # ranges of one point each
-        points: NDArray[np.float64] = low[(unit * len(low)).astype(np.intp)]
+        points: Float64Array = low[(unit * len(low)).astype(np.intp)]
         return points
     place = unit * total
     start = np.concatenate([[0.0], np.cumsum(width)[:-1]])
     which = np.clip(np.searchsorted(start, place, side="right") - 1, 0, len(low) - 1)
-    drawn: NDArray[np.float64] = np.minimum(low[which] + (place - start[which]), high[which])
+    drawn: Float64Array = np.minimum(low[which] + (place - start[which]), high[which])
     return drawn

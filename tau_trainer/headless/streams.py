@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tau_trainer.specs import IndexArray
+from tau_trainer.specs import Float64Array, IndexArray
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = tuple(np.uint64(bits) for bits in (30, 27, 31, 11))
@@ -34,7 +34,7 @@ class AgentRandom:
         number = np.arange(1, agents + 1, dtype=np.uint64)
         self._state: NDArray[np.uint64] = _mix(_mix(np.full(agents, seed % 2**64, np.uint64)) + number * _GAMMA)
 
-    def uniform(self, index: IndexArray | None = None, count: int = 1) -> NDArray[np.float64]:
+    def uniform(self, index: IndexArray | None = None, count: int = 1) -> Float64Array:
         """Draw ``count`` numbers in [0, 1) for each agent of ``index`` (None: all agents).
 
         Returns float64 [count, k]. Only the streams of these agents advance. ``index`` must not repeat an agent.

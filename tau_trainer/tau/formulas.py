@@ -13,10 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.specs import Float64Array
+from tau_trainer.specs import BoolArray, Float64Array
 from tau_trainer.tau.profiles import named_by_number
 
 DEFAULT_THRESHOLD = 0.1
@@ -106,7 +106,7 @@ def _errors(output: ArrayLike, target: ArrayLike, columns: int | None) -> Float6
     return np.abs(right - left)
 
 
-def _row_mean(values: NDArray[np.bool_] | Float64Array) -> Float64Array:
+def _row_mean(values: BoolArray | Float64Array) -> Float64Array:
     return np.asarray(np.mean(values, axis=1, dtype=np.float64))
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tau_trainer.errors import DataError
 from tau_trainer.files import atomic_write_bytes
-from tau_trainer.specs import FloatArray
+from tau_trainer.specs import FloatArray, IndexArray
 from tau_trainer.tau.profiles import EMBEDDING_SIZE
 from tau_trainer.tau.schema import text_key
 
@@ -48,7 +48,7 @@ class VectorTable:
     def __contains__(self, text: str) -> bool:
         return text_key(text) in self._rows
 
-    def rows(self, texts: Sequence[str]) -> NDArray[np.intp]:
+    def rows(self, texts: Sequence[str]) -> IndexArray:
         """Row of each text, -1 if it has no embedding. Shape ``[n]``."""
         return np.array([self._rows.get(text_key(text), -1) for text in texts], np.intp)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
@@ -20,7 +20,7 @@ from tau_trainer.models import Decision
 from tau_trainer.rewards import EngineReward, Rewarder, RewardResult
 from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.runs.callbacks import NOBODY, Callbacks, EpisodeInfo
-from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, IntArray, StepBatch, Terminals
+from tau_trainer.specs import Actions, Behaviors, BehaviorSpec, BoolArray, FloatArray, IntArray, StepBatch, Terminals
 
 OnEpisodes = Callable[[str, FloatArray], None]
 """Called with a behavior's short name and the undiscounted returns [k] of its episodes that ended."""
@@ -131,7 +131,7 @@ class AgentTrainer:
         self._roles: dict[str, _Role] = {}
         self._answered: list[_Answered] = []
 
-    async def decide(self, batches: Sequence[StepBatch], specs: Mapping[str, BehaviorSpec]) -> dict[str, Actions]:
+    async def decide(self, batches: Sequence[StepBatch], specs: Behaviors) -> dict[str, Actions]:
         """The actions of every behavior, in the order in which its agents asked. The environment waits only for this.
 
         All behaviors ask before any is answered, so one forward pass per actor serves the whole step. :meth:`record`

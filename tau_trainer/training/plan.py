@@ -116,7 +116,8 @@ class RunPlan:
         ``gone``: decisions of pairs that only an earlier session of this resumed run had.
         """
         trainers = list(self.settings.behaviors.values()) or [self.settings.default_settings or PPOTrainerSettings()]
-        return -(-(sum(trainer.max_steps for trainer in trainers) - gone) // (1 if self.population else self.pairs))
+        left = sum(trainer.max_steps for trainer in trainers) - gone
+        return -(-left // (1 if self.population else self.pairs))
 
     def max_steps(self, behavior: str) -> int:
         """Decisions after which a learner of a behavior (its short name) is done; 0 if it only plays."""
@@ -189,12 +190,14 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         engine_args = task.engine_args(env.env_args or ())
         if env.awaited:
             parameters = {**task.editor_parameters, **parameters}
+    usual = max(4, 2 * (os.cpu_count() or 1))
+    most = (limit or usual) if command == "parallel" else pairs
     return RunPlan(
         command=command,
         settings=settings,
         task=task,
         pairs=pairs,
-        max_concurrent=min((limit or max(4, 2 * (os.cpu_count() or 1))) if command == "parallel" else pairs, pairs),
+        max_concurrent=min(most, pairs),
         shared=shared,
         deterministic=settings.collection.deterministic or population,
         seed=env.seed,

@@ -155,7 +155,8 @@ class GodotCodec:
     ) -> StepBatch:
         ids = group.ids
         before, group.obs = group.obs, _observed(group.sensors, [seen[i] for i in ids])
-        none, unpaid, over = np.zeros(len(ids), np.int32), np.zeros(len(ids), np.float32), np.flatnonzero(done[ids])
+        none, unpaid = np.zeros(len(ids), np.int32), np.zeros(len(ids), np.float32)
+        over = np.flatnonzero(done[ids])
         check_finite(group.spec, ids.astype(np.int32), group.obs, reward[ids], unpaid)
         terminals = empty_terminals(group.spec.observations)
         if len(over):

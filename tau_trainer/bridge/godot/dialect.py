@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from typing_extensions import override
 
 from tau_trainer.bridge.codec import EngineMessage
-from tau_trainer.bridge.dialect import Codec, Dialect
+from tau_trainer.bridge.dialect import Dialect, Meeting
 from tau_trainer.bridge.godot.codec import INTRODUCTION, GodotCodec, GodotMessage, parse_message
 from tau_trainer.bridge.package import Package
 from tau_trainer.errors import DecodeError, VersionError
@@ -53,7 +53,7 @@ class Godot(Dialect):
         return parse_message(data)
 
     @override
-    def meet(self, first: EngineMessage, options: EngineOptions, index: int) -> tuple[Package, Codec, bytes | None]:
+    def meet(self, first: EngineMessage, options: EngineOptions, index: int) -> Meeting:
         assert isinstance(first, GodotMessage)
         package, flat = Package(), options.image_order == "declared"
         try:

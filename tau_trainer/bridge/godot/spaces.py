@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.errors import DecodeError
-from tau_trainer.specs import ActionSpec, DimensionProperty, Json, NamedAction, ObservationSpec
+from tau_trainer.specs import ActionSpec, DimensionProperty, FloatArray, Json, NamedAction, ObservationSpec
 
 SHARED: Final = "shared_policy"
 """The policy of all agents if the game names none (older plugins)."""
@@ -117,7 +117,7 @@ class GodotSensor:
         wanted = f"{self.spec.size:,} " + {"box": "numbers", "discrete": "choices"}.get(self.kind, "bytes as text")
         raise DecodeError(f"an agent's observation '{self.key}' does not fit what the game announced: {wanted}")
 
-    def _choices(self, numbers: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _choices(self, numbers: FloatArray) -> FloatArray:
         index = numbers.astype(np.intp)
         if not ((index == numbers) & (index >= 0) & (index < self.spec.size)).all():
             raise ValueError

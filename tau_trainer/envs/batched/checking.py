@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from tau_trainer.envs.batched.comparing import OnStep, compare, first_difference, game_of, sampled, told_by
+from tau_trainer.envs.batched.comparing import OnStep, Values, compare, first_difference, game_of, sampled, told_by
 from tau_trainer.envs.batched.contract import CLOCK, BatchedEnv, BatchedStep, State, Twin
 from tau_trainer.envs.batched.findings import Findings, Refused, Tell, reporting
 from tau_trainer.envs.batched.watching import Watch, differing
@@ -110,7 +110,8 @@ def _space_faults(env: BatchedEnv) -> Iterator[str]:
         yield f"agents is {agents!r}; make it a tuple of their names"
     elif len(set(agents)) < len(agents):
         yield f"agents is {agents!r}; give each a unique name"
-    seen, done = getattr(env, "observation_space", spaces.Box(0, 1)), getattr(env, "action_space", spaces.Discrete(1))
+    seen = getattr(env, "observation_space", spaces.Box(0, 1))
+    done = getattr(env, "action_space", spaces.Discrete(1))
     if not isinstance(seen, spaces.Box):
         yield f"observation_space is {seen}; it must be a Box"
     if isinstance(done, spaces.Box):
@@ -177,7 +178,7 @@ class _Relations:
         if not bool(present.all()):
             self._unheard(at, before, actions, wanted)
 
-    def _permuted(self, at: int, before: State, actions: torch.Tensor, wanted: dict[str, torch.Tensor]) -> None:
+    def _permuted(self, at: int, before: State, actions: torch.Tensor, wanted: Values) -> None:
         order = torch.randperm(self._env.num_envs, generator=self._generator).to(actions.device)
         back = order.argsort()
         moved = self._moved({name: values[order] for name, values in before.items()}, actions[order])
@@ -185,7 +186,7 @@ class _Relations:
             at, wanted, {name: values[back] for name, values in moved.items()}, "when copies are in another order"
         )
 
-    def _alone(self, at: int, before: State, actions: torch.Tensor, wanted: dict[str, torch.Tensor]) -> None:
+    def _alone(self, at: int, before: State, actions: torch.Tensor, wanted: Values) -> None:
         row = at % self._env.num_envs
         alone = slice(row, row + 1)
         with reporting(
@@ -194,7 +195,7 @@ class _Relations:
             moved = self._moved({name: values[alone] for name, values in before.items()}, actions[alone])
         self._differ(at, {name: values[alone] for name, values in wanted.items()}, moved, "when it plays alone", row)
 
-    def _unheard(self, at: int, before: State, actions: torch.Tensor, wanted: dict[str, torch.Tensor]) -> None:
+    def _unheard(self, at: int, before: State, actions: torch.Tensor, wanted: Values) -> None:
         """Repeat the step with other actions of the agents that left: the results must not change."""
         others = sampled(self._env, self._env.allowed(before), self._generator)
         absent = ~before["present"].view(*before["present"].shape, *[1] * (actions.dim() - 2))
@@ -204,13 +205,11 @@ class _Relations:
             text = found.sentence("with one action of an agent that had left", "with another")
             self._tell("left", "actions", f"{text}; multiply by state['present'] what agents do")
 
-    def _moved(self, state: State, actions: torch.Tensor) -> dict[str, torch.Tensor]:
+    def _moved(self, state: State, actions: torch.Tensor) -> Values:
         after, step = self._env.transition(state, actions)
         return told_by(step) | game_of(after)
 
-    def _differ(
-        self, at: int, wanted: dict[str, torch.Tensor], found: dict[str, torch.Tensor], when: str, copy: int = 0
-    ) -> None:
+    def _differ(self, at: int, wanted: Values, found: Values, when: str, copy: int = 0) -> None:
         difference = first_difference(self._env, at, wanted, found, self._tolerance)
         if difference is not None:
             difference = replace(difference, copy=difference.copy + copy)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from gymnasium import spaces
 from tau_trainer.envs.batched.contract import CLOCK, BatchedEnv, BatchedStep, State, Twin, branches
 from tau_trainer.envs.batched.draws import Draws
 
-Values = Mapping[str, torch.Tensor]
+Values = dict[str, torch.Tensor]
 """[E, ...] by name."""
 OnStep = Callable[[int], None]
 """Called with the number of each finished step, to show progress."""
@@ -111,13 +111,13 @@ def first_difference(env: BatchedEnv, step: int, ours: Values, theirs: Values, t
     return None
 
 
-def told_by(step: BatchedStep) -> dict[str, torch.Tensor]:
+def told_by(step: BatchedStep) -> Values:
     """The results of a step, in the order of comparison."""
     names = "rewards", "terminated", "truncated", "final_observations", "observations"
     return {name: getattr(step, name) for name in names}
 
 
-def game_of(state: State) -> dict[str, torch.Tensor]:
+def game_of(state: State) -> Values:
     """The author's part of a state."""
     return {f"state['{name}']": values for name, values in state.items() if name not in CLOCK}
 
@@ -133,7 +133,7 @@ class _Peer:
 
     def both(
         self, before: State, actions: torch.Tensor, step: BatchedStep, mask: torch.Tensor | None
-    ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    ) -> tuple[Values, Values]:
         other = self._other
         alike = {(name, values.shape) for name, values in before.items()} == {
             (name, values.shape) for name, values in other.state.items()
@@ -161,7 +161,7 @@ class _Twins:
 
     def both(
         self, before: State, actions: torch.Tensor, step: BatchedStep, mask: torch.Tensor | None
-    ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    ) -> tuple[Values, Values]:
         counted = {**before, "step": before["step"] + 1}
         found = self._env.advance(counted, actions, Draws(counted["seed"], counted["episode"], counted["step"]))
         still = before["present"] & ~found.terminated & ~found.truncated

@@ -6,8 +6,7 @@ A scene's module is imported only when the scene is played, so that the engine s
 from __future__ import annotations
 
 import importlib
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.headless.parameters import EnvironmentParameters
@@ -37,7 +36,6 @@ _PLAYED = {
 }
 """Module, class and default number of agents of each scene. ``faulty`` is ``balance`` in an engine that fails."""
 USUAL_AGENTS = {name: agents for name, (_, _, agents) in _PLAYED.items()}
-_LIMIT = "max_decisions"
 SCENES = tuple(_PLAYED)
 """Names of all scenes."""
 
@@ -89,11 +87,17 @@ def tau_rules(options: HeadlessOptions) -> TauRules:
     """The Tau scene's rules, from the command line."""
     from tau_trainer.headless.scenes.tau import TauRules
 
-    names = {item.name for item in fields(TauRules)} - {_LIMIT}
-    given: dict[str, Any] = {name: getattr(options, f"tau_{name}") for name in names}
-    return TauRules(**given | _limit(options))
+    return TauRules(
+        reward=options.tau_reward,
+        columns=options.tau_columns,
+        threshold=options.tau_threshold,
+        reward_threshold=options.tau_reward_threshold,
+        faithful_terminal=options.tau_faithful_terminal,
+        split=options.tau_split,
+        **_limit(options),
+    )
 
 
 def _limit(options: HeadlessOptions) -> dict[str, int]:
     """The requested limit of episodes; empty if there is none, so that the scene uses its default."""
-    return {} if options.max_decisions is None else {_LIMIT: options.max_decisions}
+    return {} if options.max_decisions is None else {"max_decisions": options.max_decisions}

@@ -11,9 +11,8 @@ motion does not depend on the ball, so the five steps are exactly two weighted s
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tau_trainer.specs import BoolArray
+from tau_trainer.specs import BoolArray, Float64Array
 
 STEP_SECONDS = 0.02
 SUBSTEPS = 5
@@ -25,7 +24,7 @@ LOST_DISTANCE = 3.0
 """3DBall's limit of the ball's horizontal distance, in m."""
 BALL_RADIUS = 0.5
 
-_Parts = tuple[NDArray[np.float64], ...]
+_Parts = tuple[Float64Array, ...]
 
 
 class Motion:
@@ -70,15 +69,13 @@ class Motion:
         np.multiply(cosine_x, cosine_z, out=y)
         np.multiply(sine_x, cosine_z, out=z)
 
-    def place(self, sine: NDArray[np.float64], cosine: NDArray[np.float64]) -> None:
+    def place(self, sine: Float64Array, cosine: Float64Array) -> None:
         """Set the platforms' tilts, given as sines and cosines, float64 [2, agents]."""
         self._sine[-1][...] = sine
         self._cosine[-1][...] = cosine
         self._normals(self._last)
 
-    def roll(
-        self, tilt: NDArray[np.float64], push: NDArray[np.float64], pull: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def roll(self, tilt: Float64Array, push: Float64Array, pull: Float64Array) -> tuple[Float64Array, Float64Array]:
         """Play one decision: change ``tilt`` [2, agents] by ``push`` in every step, and let the balls roll.
 
         ``pull`` [agents] is the acceleration down a vertical slope. Returns the sines and cosines of the last tilts.
@@ -96,10 +93,10 @@ class Motion:
         tilt[...] = self._tilts[-1]
         return self._sine[-1], self._cosine[-1]
 
-    def climb(self) -> NDArray[np.float64]:
+    def climb(self) -> Float64Array:
         """The balls' velocity along y, float64 [agents]; it follows because velocities lie in the plane."""
         slide = self._flat[-1] * self.velocity
-        speed: NDArray[np.float64] = (slide[0] + slide[1]) / self._up[-1, 0]
+        speed: Float64Array = (slide[0] + slide[1]) / self._up[-1, 0]
         return np.negative(speed, out=speed)
 
 
@@ -122,7 +119,7 @@ class Contact:
         self._share = np.array([edge, 0.0, far, far, 0.0, 0.0, edge])[:, None]  # reciprocals of the limits
         self._used = np.zeros((7, agents))
 
-    def find(self, ball: NDArray[np.float64], sine: NDArray[np.float64], cosine: NDArray[np.float64]) -> BoolArray:
+    def find(self, ball: Float64Array, sine: Float64Array, cosine: Float64Array) -> BoolArray:
         """Compute ``level``. Returns bool [agents]: true if the ball is beyond the edge or 3DBall's limit of distance.
 
         ``ball`` holds x and z; sines and cosines are those of the tilts about x and z: float64 [2, agents].

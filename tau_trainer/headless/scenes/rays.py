@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tau_trainer.specs import Float64Array, FloatArray
+from tau_trainer.specs import Float64Array, FloatArray, IndexArray
 
 
 def fan(per_direction: int, most_degrees: float) -> Float64Array:
@@ -37,7 +37,7 @@ def distances(start: Float64Array, direction: Float64Array, low: Float64Array, h
     return np.where((leave >= enter) & (leave >= 0.0), np.maximum(enter, 0.0), np.inf)
 
 
-def ray_values(distance: Float64Array, tag: NDArray[np.intp], tags: int, length: float) -> FloatArray:
+def ray_values(distance: Float64Array, tag: IndexArray, tags: int, length: float) -> FloatArray:
     """The values of a RayPerceptionSensor with rays of ``length``: float32 [n, rays * (tags + 2)].
 
     ``distance`` [n, rays, boxes]; ``tag`` [n or 1, boxes] is the kind of each box, -1 if it has no tag. For each ray:

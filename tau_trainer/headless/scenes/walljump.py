@@ -15,7 +15,6 @@ decisions.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tau_trainer.headless.scene import LockstepScene, Played, numbers
 from tau_trainer.headless.scenes.rays import distances, fan, forward, ray_values
@@ -195,7 +194,7 @@ class WallJumpScene(LockstepScene):
         return tuple(frames.reshape(self.agents, -1).copy() for frames in self._frames)
 
 
-def _beside(place: NDArray[np.float64]) -> BoolArray:
+def _beside(place: Float64Array) -> BoolArray:
     """True for the places [n, 2] that are not above the platform."""
     x, z = place.T
     beside: BoolArray = (np.abs(x) > EDGE) | (z < BACK_EDGE) | (z > FRONT_EDGE)

@@ -18,7 +18,7 @@ from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.collection.batched import UNSEEN, BatchedCollector, Scores
 from tau_trainer.envs.batched.checking import check_first_steps
-from tau_trainer.envs.batched.contract import BatchedEnv
+from tau_trainer.envs.batched.contract import BatchedEnv, State
 from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.envs.batched.registry import make
 from tau_trainer.errors import CheckpointError, SettingsError
@@ -259,14 +259,14 @@ class Playing:
         self.env.reset()
         self.collector.go_on(self.collector.steps, self.env.state, Scores(self.env).state())
 
-    def copies_state(self) -> dict[str, torch.Tensor]:
+    def copies_state(self) -> State:
         """State of the copies of all ranks and of their open episodes, on the CPU."""
         self._lead(Playing.copies_state)
         here = self._state_here()
         whole = {name: self._of_all(values) for name, values in here.items() if name != _SUMS}
         return whole | {_SUMS: self.ranks.add(here[_SUMS].clone()).cpu()}
 
-    def _state_here(self) -> dict[str, torch.Tensor]:
+    def _state_here(self) -> State:
         scores, states = self.collector.scores.state(), self.collector.states
         here = self.env.state | {f"scores.{name}": values for name, values in scores.items()}
         return here | {f"{_MEMORY}{name}": values for name, values in states.items()}

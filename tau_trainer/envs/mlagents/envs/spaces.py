@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tau_trainer.bridge.side_channels import ENVIRONMENT_PARAMETERS
 from tau_trainer.envs.mlagents.base_env import ActionSpec, ActionTuple, BaseEnv, BehaviorSpec, ObservationSpec
 from tau_trainer.errors import EngineError
-from tau_trainer.specs import BoolArray
+from tau_trainer.specs import BoolArray, FloatArray
 
 Seen = NDArray[Any] | tuple[NDArray[Any], ...]
 """Observations in the form of a space: an array, or several."""
@@ -60,14 +60,14 @@ class ObsView:
         self.renders = bool(images) and spec.observation_specs[images[0]].shape[0] in (1, 3)
         """Whether the first image can be rendered."""
 
-    def of(self, obs: Sequence[NDArray[np.float32]]) -> Seen:
+    def of(self, obs: Sequence[FloatArray]) -> Seen:
         """Observations of ``n`` agents: one array [n, ...] for each part."""
         parts = [self._image(obs[i]) for i in self._others[: None if self._multiple else 1]]
         if self._vectors and (self._multiple or not parts):
             parts.append(np.concatenate([obs[i] for i in self._vectors], axis=1))
         return tuple(parts) if self._multiple else parts[0]
 
-    def _image(self, values: NDArray[np.float32]) -> NDArray[Any]:
+    def _image(self, values: FloatArray) -> NDArray[Any]:
         return np.rint(values * 255).astype(np.uint8) if self._uint8 and values.ndim == 4 else values
 
 

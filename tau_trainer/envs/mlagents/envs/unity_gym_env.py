@@ -7,7 +7,6 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from numpy.typing import NDArray
 
 from tau_trainer.envs.mlagents.base_env import BaseEnv, DecisionSteps, TerminalSteps
 from tau_trainer.envs.mlagents.envs.spaces import (
@@ -18,6 +17,7 @@ from tau_trainer.envs.mlagents.envs.spaces import (
     only_behavior,
     tell_seed,
 )
+from tau_trainer.specs import FloatArray
 
 __all__ = ["UnityGymException", "UnityToGymWrapper"]
 
@@ -64,7 +64,7 @@ class UnityToGymWrapper(gymnasium.Env[Any, Any]):
         self.metadata = {"render_modes": ["rgb_array"] if self._view.renders else [], "render_fps": 30}
         self.render_mode = render_mode
         self._seeded = self._over = self._closed = False
-        self._picture: NDArray[np.float32] | None = None
+        self._picture: FloatArray | None = None
         self._begin()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:

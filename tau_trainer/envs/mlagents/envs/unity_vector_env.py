@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
-from numpy.typing import NDArray
 
 from tau_trainer.envs.mlagents.base_env import ActionTuple, BaseEnv
 from tau_trainer.envs.mlagents.envs.spaces import Choices, ObsView, Seen, UnityGymException, only_behavior, tell_seed
-from tau_trainer.specs import BoolArray, IndexArray, IntArray
+from tau_trainer.specs import BoolArray, FloatArray, IndexArray, IntArray
 
-Step = tuple[Any, NDArray[np.float32], BoolArray, BoolArray, dict[str, Any]]
+Step = tuple[Any, FloatArray, BoolArray, BoolArray, dict[str, Any]]
 
 
 class UnityVectorEnv(VectorEnv[Any, Any, Any]):
@@ -107,7 +106,7 @@ class UnityVectorEnv(VectorEnv[Any, Any, Any]):
             infos |= _final(final, ended, self.num_envs)
         return self._seen(), rewards, terminated, truncated, infos
 
-    def _take_decisions(self) -> NDArray[np.float32]:
+    def _take_decisions(self) -> FloatArray:
         """Store the observations of the agents that ask; returns their rewards, float32 [num_envs]."""
         decisions, _ = self._env.get_steps(self._name)
         self._gone.difference_update(decisions.agent_id.tolist())
