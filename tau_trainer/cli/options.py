@@ -297,9 +297,7 @@ class ParallelFlags:
     output: OutputFlags = OutputFlags()
 
 
-def commands(name: str, about: str) -> App:
-    """A command with subcommands."""
+def commands(name: str) -> App:
+    """A command with subcommands; its help is in the table of commands."""
     default = Parameter(negative="", show_default=False)
-    return App(
-        name=name, help=about, help_format="plaintext", group_commands=Group("Commands"), default_parameter=default
-    )
+    return App(name=name, help_format="plaintext", group_commands=Group("Commands"), default_parameter=default)
