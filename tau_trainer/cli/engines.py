@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from tau_trainer.cli.flags import Sets, Switch, Text, number, valued
+from tau_trainer.cli.flags import Sets, Switch, Text, flag_group, number, valued
 
 PAIRS = Group("Pairs", sort_key=2)
 ENGINES = Group("Engines", sort_key=3)
 
 
-@Parameter(name="*", group=PAIRS)
-@dataclass(frozen=True, kw_only=True)
+@flag_group(PAIRS)
 class PairFlags:
     """TauAgent-AgentTrainer pairs."""
 
@@ -41,8 +39,7 @@ class PairFlags:
     ] = None
 
 
-@Parameter(name="*", group=ENGINES)
-@dataclass(frozen=True, kw_only=True)
+@flag_group(ENGINES)
 class EngineFlags:
     """How engines start and run. Names and meanings are the same as in mlagents-learn."""
 
@@ -115,8 +112,7 @@ class EngineFlags:
     ] = None
 
 
-@Parameter(name="*", group=ENGINES)
-@dataclass(frozen=True, kw_only=True)
+@flag_group(ENGINES)
 class ManyEngineFlags(EngineFlags):
     """Flags of several engines; ``parallel`` has pairs instead."""
 

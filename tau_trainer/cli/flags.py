@@ -6,12 +6,13 @@ YAML get the same check and the same message.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, is_dataclass
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, dataclass_transform, get_type_hints
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
+KindT = TypeVar("KindT")
 Text = str | None
 Switch = bool | None
 """None: the flag was not given."""
@@ -24,6 +25,13 @@ class Sets:
     path: str
     """Dotted key; ``behaviors.*`` means every behavior. If it ends in a dot, the flag's own name follows."""
     value: Any = True
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def flag_group(group: Group | None = None) -> Callable[[type[KindT]], type[KindT]]:
+    """A class of flags, which are shown in this group."""
+    shown = Parameter(name="*") if group is None else Parameter(name="*", group=group)
+    return lambda kind: shown(dataclass(frozen=True, kw_only=True)(kind))
 
 
 def valued(about: str, metavar: str) -> Parameter:

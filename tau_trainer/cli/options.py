@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Group, Parameter
 
 from tau_trainer.cli.engines import EngineFlags, ManyEngineFlags, PairFlags
-from tau_trainer.cli.flags import Sets, Switch, Text, number, output_to, valued
+from tau_trainer.cli.flags import Sets, Switch, Text, flag_group, number, output_to, valued
 
 SEARCH = Group("Search", sort_key=0)
 RUN = Group("Run", sort_key=1)
@@ -98,8 +98,7 @@ class AnyRunFlags(SettingFlags, WhichFlags):
         return "--inference" if self.inference else "--resume" if self.resume else None
 
 
-@Parameter(name="*", group=RUN)
-@dataclass(frozen=True, kw_only=True)
+@flag_group(RUN)
 class RunFlags(AnyRunFlags):
     """Flags of a run of behaviors or pairs."""
 
@@ -120,8 +119,7 @@ class RunFlags(AnyRunFlags):
     ] = None
 
 
-@Parameter(name="*", group=RUN)
-@dataclass(frozen=True, kw_only=True)
+@flag_group(RUN)
 class BatchFlags(AnyRunFlags):
     """Flags of a batched run."""
 
@@ -143,8 +141,7 @@ class BatchFlags(AnyRunFlags):
     ] = None
 
 
-@Parameter(name="*", group=SEARCH)
-@dataclass(frozen=True, kw_only=True)
+@flag_group(SEARCH)
 class FindFlags(SettingFlags):
     """Flags of every search."""
 
@@ -157,8 +154,7 @@ class FindFlags(SettingFlags):
     ] = None
 
 
-@Parameter(name="*", group=LEARNING)
-@dataclass(frozen=True, kw_only=True)
+@flag_group(LEARNING)
 class ClusterFlags:
     """Flags for actors, a batched run's ranks, or trials on other machines."""
 
@@ -176,8 +172,7 @@ class ClusterFlags:
     ] = None
 
 
-@Parameter(name="*", group=SEARCH)
-@dataclass(frozen=True, kw_only=True)
+@flag_group(SEARCH)
 class CompareFlags(FindFlags):
     """Additional flags of searches with several trials."""
 
@@ -192,8 +187,7 @@ class CompareFlags(FindFlags):
     cluster: ClusterFlags = ClusterFlags()
 
 
-@Parameter(name="*", group=SEARCH)
-@dataclass(frozen=True, kw_only=True)
+@flag_group(SEARCH)
 class SweepFlags(SettingFlags):
     """Flags of a sweep, in addition to those of its trials."""
 
@@ -215,8 +209,7 @@ class SweepFlags(SettingFlags):
     ] = None
 
 
-@Parameter(name="*", group=LEARNING)
-@dataclass(frozen=True, kw_only=True)
+@flag_group(LEARNING)
 class LearningFlags:
     """Flags of learning."""
 
@@ -237,8 +230,7 @@ class LearningFlags:
     ] = None
 
 
-@Parameter(name="*", group=LEARNING)
-@dataclass(frozen=True, kw_only=True)
+@flag_group(LEARNING)
 class ActorFlags:
     """Flags of actors in separate processes; only ``learn`` has them."""
 
@@ -254,8 +246,7 @@ class ActorFlags:
     ] = None
 
 
-@Parameter(name="*", group=OUTPUT)
-@dataclass(frozen=True, kw_only=True)
+@flag_group(OUTPUT)
 class OutputFlags:
     """Flags of the output."""
 
@@ -265,8 +256,7 @@ class OutputFlags:
     debug: Annotated[Switch, Parameter(help="Show tracebacks."), Sets("debug")] = None
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
+@flag_group()
 class LegacyFlags:
     """Deprecated flags of mlagents-learn."""
 
@@ -276,8 +266,7 @@ class LegacyFlags:
     tensorflow: Annotated[bool, Parameter(show=False)] = False
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
+@flag_group()
 class TrialFlags:
     """All flags of a trial: the flags of ``learn`` that searches share."""
 
@@ -286,8 +275,7 @@ class TrialFlags:
     output: OutputFlags = OutputFlags()
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
+@flag_group()
 class LearnFlags(TrialFlags):
     """All flags of ``learn`` and ``check``."""
 
@@ -297,8 +285,7 @@ class LearnFlags(TrialFlags):
     legacy: LegacyFlags = LegacyFlags()
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
+@flag_group()
 class ParallelFlags:
     """All flags of ``parallel``."""
 
@@ -310,9 +297,7 @@ class ParallelFlags:
     output: OutputFlags = OutputFlags()
 
 
-def commands(name: str, about: str) -> App:
-    """A command with subcommands."""
+def commands(name: str) -> App:
+    """A command with subcommands; its help is in the table of commands."""
     default = Parameter(negative="", show_default=False)
-    return App(
-        name=name, help=about, help_format="plaintext", group_commands=Group("Commands"), default_parameter=default
-    )
+    return App(name=name, help_format="plaintext", group_commands=Group("Commands"), default_parameter=default)

@@ -42,7 +42,7 @@ class Exploration:
     """Whether it has a number for each value of each branch, from the count of its choices."""
 
     def __init__(self, settings: ExplorationSettings, actions: ActionSpec) -> None:
-        self.actions = actions
+        self.settings, self.actions = settings, actions
         ends = np.cumsum(actions.discrete_branches, dtype=np.int64).tolist()  # end of each branch
         self._bounds = [(end - size, end) for end, size in zip(ends, actions.discrete_branches, strict=True)]
 

@@ -22,14 +22,12 @@ _NOISE, _BEGUN = "noise", "noise_begun"
 class GaussianWhiteNoise(Exploration):
     """``N(mu, sigma)`` on every action; sigma may fall from ``sigma`` to ``sigma_min``."""
 
-    def __init__(self, settings: GaussianWhiteNoiseSettings, actions: ActionSpec) -> None:
-        super().__init__(settings, actions)
-        self._own = settings
+    settings: GaussianWhiteNoiseSettings
 
     @override
     def numbers(self, decisions: float, counts: Float64Array) -> FloatArray:
         """Sigma [1]: ``sigma - (sigma - sigma_min) min(decisions / n, 1)``."""
-        settings, sigma = self._own, self._own.sigma
+        settings, sigma = self.settings, self.settings.sigma
         if settings.sigma_min is not None:
             sigma -= (sigma - settings.sigma_min) * settings.fallen(decisions)
         return np.array([sigma], np.float32)
@@ -40,7 +38,7 @@ class GaussianWhiteNoise(Exploration):
     ) -> tuple[Values, Mapping[str, Values]]:
         noise = normal(rng, actions)  # float32 [n, c]
         noise *= float(numbers[0])  # sigma
-        noise += self._own.mu
+        noise += self.settings.mu
         noise += actions
         return noise, {}
 
@@ -62,7 +60,7 @@ class OrnsteinUhlenbeck(GaussianWhiteNoise):
     ) -> tuple[Values, Mapping[str, Values]]:
         assert isinstance(rng, np.random.Generator), "tensors have no state for each agent"
         x, begun = state[_NOISE].copy(), state[_BEGUN]  # a copy, because learning may keep the previous state
-        mu = np.float32(self._own.mu)
+        mu = np.float32(self.settings.mu)
         if not begun.all():  # rows whose episode starts
             fresh = np.flatnonzero(~begun)
             x[fresh] = mu + numbers * rng.standard_normal((len(fresh), x.shape[1]), dtype=np.float32)

@@ -48,38 +48,38 @@ class Softmax(Exploration):
         return drawn(values, forbidden, rng)
 
 
-class EpsGreedy(Exploration):
-    """A random action with probability epsilon, otherwise the best; epsilon may fall, linearly or exponentially."""
-
-    def __init__(self, settings: EpsGreedySettings, actions: ActionSpec) -> None:
-        super().__init__(settings, actions)
-        self._own = settings
-
-    @override
-    def numbers(self, decisions: float, counts: Float64Array) -> FloatArray:
-        settings, eps = self._own, at(self._own.eps, decisions)
-        if settings.eps_min is not None and eps > 0:
-            share, linear = settings.fallen(decisions), settings.annealing == "linear"
-            # To eps_min, linearly or by a constant factor.
-            eps = eps + share * (settings.eps_min - eps) if linear else eps * (settings.eps_min / eps) ** share
-        return np.array([eps], np.float32)
+class _Epsilon(Exploration):
+    """A random action with probability epsilon, otherwise the best."""
 
     @override
     def choose(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
         return mixed(float(numbers[0]), lambda: uniform(values, forbidden, rng), greedy(values, forbidden), rng)
 
 
-class AdaptiveEpsGreedy(EpsGreedy):
-    """The same with an epsilon that decays towards its minimum."""
+class EpsGreedy(_Epsilon):
+    """An epsilon that may fall, linearly or exponentially."""
 
-    def __init__(self, settings: AdaptiveEpsGreedySettings, actions: ActionSpec) -> None:
-        Exploration.__init__(self, settings, actions)
-        self._adaptive = settings
+    settings: EpsGreedySettings
 
     @override
     def numbers(self, decisions: float, counts: Float64Array) -> FloatArray:
-        least, begin = self._adaptive.min_eps, self._adaptive.initial_eps
-        return np.array([least + (begin - least) * math.exp(-self._adaptive.decay_rate * decisions)], np.float32)
+        settings, eps = self.settings, at(self.settings.eps, decisions)
+        if settings.eps_min is not None and eps > 0:
+            share, linear = settings.fallen(decisions), settings.annealing == "linear"
+            # To eps_min, linearly or by a constant factor.
+            eps = eps + share * (settings.eps_min - eps) if linear else eps * (settings.eps_min / eps) ** share
+        return np.array([eps], np.float32)
+
+
+class AdaptiveEpsGreedy(_Epsilon):
+    """An epsilon that decays towards its minimum."""
+
+    settings: AdaptiveEpsGreedySettings
+
+    @override
+    def numbers(self, decisions: float, counts: Float64Array) -> FloatArray:
+        least, begin = self.settings.min_eps, self.settings.initial_eps
+        return np.array([least + (begin - least) * math.exp(-self.settings.decay_rate * decisions)], np.float32)
 
 
 class Boltzmann(Exploration):
@@ -98,29 +98,24 @@ class Boltzmann(Exploration):
 class MaxBoltzmann(Boltzmann):
     """The same in a share of the decisions, otherwise the best action."""
 
-    def __init__(self, settings: MaxBoltzmannSettings, actions: ActionSpec) -> None:
-        super().__init__(settings, actions)
-        self._eps = settings.eps
+    settings: MaxBoltzmannSettings
 
     @override
     def choose(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
         warm = super().choose
-        return mixed(self._eps, lambda: warm(values, forbidden, numbers, rng), greedy(values, forbidden), rng)
+        return mixed(self.settings.eps, lambda: warm(values, forbidden, numbers, rng), greedy(values, forbidden), rng)
 
 
 class BoltzmannGumbel(Exploration):
     """The best of ``value + C / sqrt(count) Gumbel`` (Cesa-Bianchi et al. 2017)."""
 
+    settings: BoltzmannGumbelSettings
     counts = True
-
-    def __init__(self, settings: BoltzmannGumbelSettings, actions: ActionSpec) -> None:
-        super().__init__(settings, actions)
-        self._c = settings.C
 
     @override
     def numbers(self, decisions: float, counts: Float64Array) -> FloatArray:
         """[M]: ``C / sqrt(count)``."""
-        return (self._c / np.sqrt(counts)).astype(np.float32)  # counts start at 1, so there is no division by 0
+        return (self.settings.C / np.sqrt(counts)).astype(np.float32)  # counts start at 1, so there is no division by 0
 
     @override
     def choose(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
@@ -130,9 +125,11 @@ class BoltzmannGumbel(Exploration):
 class GumbelSoftmax(Exploration):
     """The largest of :meth:`soft`, which is a draw from the values' softmax; a random action in a share of the rows."""
 
+    settings: GumbelSoftmaxSettings
+
     def __init__(self, settings: GumbelSoftmaxSettings, actions: ActionSpec) -> None:
         super().__init__(settings, actions)
-        self._temperature, self._eps = np.float32(settings.temperature), settings.eps
+        self._temperature = np.float32(settings.temperature)
 
     def soft(self, values: FloatArray, forbidden: BoolArray | None, rng: np.random.Generator) -> FloatArray:
         """``softmax((values + Gumbel) / temperature)``, [n, k] (Jang et al. 2017)."""
@@ -146,4 +143,4 @@ class GumbelSoftmax(Exploration):
 
     @override
     def choose(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
-        return mixed(self._eps, lambda: uniform(values, forbidden, rng), drawn(values, forbidden, rng), rng)
+        return mixed(self.settings.eps, lambda: uniform(values, forbidden, rng), drawn(values, forbidden, rng), rng)

@@ -1,8 +1,7 @@
 """TensorBoard recorder: ML-Agents' scalar names, one event file a behavior, without tensorflow and without torch.
 
-An event file is a sequence of records: length (uint64), masked CRC-32C of the length, an ``Event`` message, masked
-CRC-32C of the message (tensorflow/core/lib/io/record_writer.h). Messages and checksums are the ``tensorboard``
-package's own; the framing is done here, because the writer of that package imports tensorflow wherever it is installed.
+An event file is a sequence of records with an ``Event`` message each. Messages and records are the ``tensorboard``
+package's own; its writer of event files is not used, because it imports tensorflow wherever that is installed.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import json
 import os
 import platform
 import re
-import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -155,16 +153,17 @@ class Messages(NamedTuple):
 
     event: ModuleType
     summary: ModuleType
-    masked_crc32c: Callable[[bytes], int]
+    records: Callable[[BinaryIO], Any]
+    """Writes records to a file."""
 
 
 @functools.cache
 def messages() -> Messages:
     """Import it only when the first event file is written."""
     from tensorboard.compat.proto import event_pb2, summary_pb2
-    from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
+    from tensorboard.summary.writer.record_writer import RecordWriter
 
-    return Messages(event_pb2, summary_pb2, masked_crc32c)
+    return Messages(event_pb2, summary_pb2, RecordWriter)
 
 
 class EventFile:
@@ -176,14 +175,14 @@ class EventFile:
         name = f"events.out.tfevents.{int(time.time()):010d}.{host}.{os.getpid()}.{next(_file_numbers)}"
         self.path = folder / name
         self._file: BinaryIO = self.path.open("wb")
+        self._records = messages().records(self._file)
         self._flushed = -float("inf")
         self.write(messages().event.Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
         self.flush()
 
     def write(self, data: bytes) -> None:
         """Append one record."""
-        header = struct.pack("<Q", len(data))
-        self._file.write(header + _crc_bytes(header) + data + _crc_bytes(data))
+        self._records.write(data)
 
     def flush(self, older_than: float = 0.0) -> None:
         """Flush to the operating system, unless that happened in the last ``older_than`` seconds."""
@@ -195,7 +194,3 @@ class EventFile:
     def close(self) -> None:
         """Flush and close."""
         self._file.close()
-
-
-def _crc_bytes(data: bytes) -> bytes:
-    return struct.pack("<I", messages().masked_crc32c(data))

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from tau_trainer.report.html import Markup, note, row_of, table
 from tau_trainer.report.numbers import Shown, mean_and_deviation
-from tau_trainer.report.records import RunRecord
+from tau_trainer.report.records import RunRecord, Runs
 
 MOST_ROWS = 100
 """Maximum number of rows of a table that may grow without limit; further rows are only counted."""
@@ -62,17 +62,17 @@ def plural(what: str, count: int) -> str:
     return what if count == 1 else f"{what}s"
 
 
-def of_run(runs: Sequence[RunRecord], run: RunRecord) -> str:
+def of_run(runs: Runs, run: RunRecord) -> str:
     """The run of a row, if there are several runs; otherwise empty."""
     return f"{run.name}: " if len(runs) > 1 else ""
 
 
-def places(runs: Sequence[RunRecord]) -> list[str]:
+def places(runs: Runs) -> list[str]:
     """The dotted keys of all settings of these runs, once each."""
     return list(dict.fromkeys(place for run in runs for place in run.configuration.settings))
 
 
-def values_of(runs: Sequence[RunRecord], place: str) -> list[str]:
+def values_of(runs: Runs, place: str) -> list[str]:
     """The values of a setting as text, one for each run."""
     found = [run.configuration.settings.get(place) for run in runs]
     return ["absent" if setting is None else setting_value(setting.value) for setting in found]

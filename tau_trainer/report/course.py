@@ -15,17 +15,17 @@ from tau_trainer.report.chart import MOST_COLORS, stack
 from tau_trainer.report.html import Markup, cell, element, join, note, table
 from tau_trainer.report.numbers import duration, size, when
 from tau_trainer.report.numbers import reward as signed
-from tau_trainer.report.records import FAULTS, RunRecord, SavedPolicy, SessionRecord
+from tau_trainer.report.records import FAULTS, RunRecord, Runs, SavedPolicy, SessionRecord
 
 
-def lessons(runs: Sequence[RunRecord]) -> Markup:
+def lessons(runs: Runs) -> Markup:
     """Start of each lesson."""
     begun = [(run, lesson) for run in runs for lesson in run.happenings if lesson.kind == "lesson"]
     items = [element("li", f"{of_run(runs, run)}{duration(said.elapsed)}: {cut(said.text)}") for run, said in begun]
     return join([element("ul", *items[:MOST_ROWS], class_="plain"), more(items)]) if items else NOTHING
 
 
-def pairs(runs: Sequence[RunRecord]) -> Markup:
+def pairs(runs: Runs) -> Markup:
     """Final state of each pair, if there are several."""
     rows = []
     for run in runs:
@@ -48,7 +48,7 @@ def pairs(runs: Sequence[RunRecord]) -> Markup:
     return join([figures(head, rows[:MOST_ROWS]), more(rows)]) if rows else NOTHING
 
 
-def checkpoints(runs: Sequence[RunRecord]) -> Markup:
+def checkpoints(runs: Runs) -> Markup:
     """The checkpoints, with each learner's best one marked: by validation accuracy, otherwise by reward."""
     rows, marked = list[Sequence[object]](), set[int]()
     for run in runs:
@@ -103,7 +103,7 @@ def _at(run: RunRecord, saved: SavedPolicy, key: str) -> float | None:
     return before[-1] if before else None
 
 
-def time(runs: Sequence[RunRecord]) -> Markup:
+def time(runs: Runs) -> Markup:
     """Time of start, training and end, and the shares of training for updates and for waiting."""
     rows, parts = list[tuple[object, ...]](), list[Markup]()
     for run in runs:
@@ -141,7 +141,7 @@ def time(runs: Sequence[RunRecord]) -> Markup:
     )
 
 
-def _phases(runs: Sequence[RunRecord], who: str) -> Markup | None:
+def _phases(runs: Runs, who: str) -> Markup | None:
     """Time of the last session by activity, of all pairs or learners together; None: unknown."""
     rows, head = list[tuple[object, ...]](), list[str]()
     found = []
@@ -172,7 +172,7 @@ def _training(session: SessionRecord) -> float:
     return max(0.0, float(session.trained if session.trained is not None else session.ended) - float(session.training))
 
 
-def happenings(runs: Sequence[RunRecord]) -> Markup:
+def happenings(runs: Runs) -> Markup:
     """Counts of faults, then all messages; equal ones are shown once."""
     counted = [f"{count:,} {plural(kind, count)}" for kind, count in _all_faults(runs).items()]
     non_finite = sum(run.non_finite for run in runs)
@@ -203,5 +203,5 @@ def happenings(runs: Sequence[RunRecord]) -> Markup:
     return join([lead, table(("after", "what", "message", "times"), rows[:MOST_ROWS], class_="messages"), more(rows)])
 
 
-def _all_faults(runs: Sequence[RunRecord]) -> dict[str, int]:
+def _all_faults(runs: Runs) -> dict[str, int]:
     return {kind: count for kind in FAULTS if (count := sum(run.faults.get(kind, 0) for run in runs))}

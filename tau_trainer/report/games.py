@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from tau_trainer.metrics.charts import Chart, Line
 from tau_trainer.metrics.games import HEADINGS, Games
@@ -10,7 +10,7 @@ from tau_trainer.metrics.history import Curve, mapping, number
 from tau_trainer.report.cells import NOTHING, of_run
 from tau_trainer.report.chart import Detail, draw
 from tau_trainer.report.html import Markup, element, join, note, row_of, table
-from tau_trainer.report.records import RunRecord
+from tau_trainer.report.records import RunRecord, Runs
 from tau_trainer.specs import Json
 
 _ABOUT = (
@@ -19,7 +19,7 @@ _ABOUT = (
 )
 
 
-def games(runs: Sequence[RunRecord], last: float, detail: Detail) -> Markup:
+def games(runs: Runs, last: float, detail: Detail) -> Markup:
     """``last``: decisions at the right edge of the charts."""
     found = [(of_run(runs, run), behavior) for run in runs for behavior in _behaviors(run)]
     if not found:

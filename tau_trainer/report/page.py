@@ -13,7 +13,7 @@ from tau_trainer.report import course, scores, setup
 from tau_trainer.report.chart import Detail, Width, band_sentence, draw, widths
 from tau_trainer.report.games import games
 from tau_trainer.report.html import Markup, element, join, note
-from tau_trainer.report.records import RunRecord
+from tau_trainer.report.records import Runs
 
 REPORT_NAME = "report.html"
 MOST_BYTES = 1_000_000
@@ -22,7 +22,7 @@ MOST_CHARTS = 60
 """Maximum number of charts in a group; further scalars of a game are only counted."""
 
 
-def render(runs: Sequence[RunRecord]) -> str:
+def render(runs: Runs) -> str:
     """The report as one HTML document. ``runs``: one, or several with different seeds."""
     drawn = charts([run.history for run in runs])
     detail = Detail()
@@ -33,7 +33,7 @@ def render(runs: Sequence[RunRecord]) -> str:
         detail = detail.coarser
 
 
-def _document(runs: Sequence[RunRecord], drawn: Mapping[str, Sequence[Chart]], detail: Detail) -> str:
+def _document(runs: Runs, drawn: Mapping[str, Sequence[Chart]], detail: Detail) -> str:
     style, script = _part("report.css"), _part("report.js")
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}"
     title = scores.title(runs)
@@ -63,9 +63,7 @@ def _document(runs: Sequence[RunRecord], drawn: Mapping[str, Sequence[Chart]], d
     return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
 
 
-def _sections(
-    runs: Sequence[RunRecord], drawn: Mapping[str, Sequence[Chart]], detail: Detail
-) -> Iterator[tuple[str, Markup]]:
+def _sections(runs: Runs, drawn: Mapping[str, Sequence[Chart]], detail: Detail) -> Iterator[tuple[str, Markup]]:
     yield "Runs", scores.runs(runs)
     yield "Evaluation", scores.evaluation(runs)
     yield "Use and resume", setup.use(runs)

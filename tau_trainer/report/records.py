@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -232,6 +232,10 @@ class RunRecord:
                     self.checkpoints.append(_saved(read_manifest(entry.path)))
                 except CheckpointError as error:
                     self.happenings.append(Happening("damaged file", str(error)))
+
+
+Runs = Sequence[RunRecord]
+"""The runs of a report: one, or several of the same experiment."""
 
 
 def _kind_of_warning(fields: Json, text: str) -> str:

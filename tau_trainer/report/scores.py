@@ -15,17 +15,17 @@ from tau_trainer.report.chart import bar
 from tau_trainer.report.html import Markup, element, join, note, row_of, table
 from tau_trainer.report.numbers import duration
 from tau_trainer.report.numbers import reward as signed
-from tau_trainer.report.records import BROKEN_OFF, IN_PROGRESS, RunRecord
+from tau_trainer.report.records import BROKEN_OFF, IN_PROGRESS, RunRecord, Runs
 
 _KINDS = {"completed": "good", IN_PROGRESS: "running", "failed": "bad", BROKEN_OFF: "bad"}
 
 
-def title(runs: Sequence[RunRecord]) -> str:
+def title(runs: Runs) -> str:
     """Title of the browser's window."""
     return runs[0].name if len(runs) == 1 else f"{runs[0].name} and {len(runs) - 1} more"
 
 
-def header(runs: Sequence[RunRecord]) -> Iterator[Markup]:
+def header(runs: Runs) -> Iterator[Markup]:
     """Title, outcome, the sentence of the evaluation, and the most important numbers."""
     first = runs[0]
     kinds = list(dict.fromkeys(run.outcome for run in runs))
@@ -51,7 +51,7 @@ def _trainers(run: RunRecord) -> Iterator[str]:
         yield f"{name}: {kind}"
 
 
-def _tiles(runs: Sequence[RunRecord]) -> Iterator[tuple[str, object]]:
+def _tiles(runs: Runs) -> Iterator[tuple[str, object]]:
     yield "decisions", f"{sum(run.decisions for run in runs):,}"
     for name, found in (("test accuracy", _scores(runs, "accuracy")), ("test reward", _scores(runs, "reward"))):
         if found:
@@ -70,7 +70,7 @@ def _tiles(runs: Sequence[RunRecord]) -> Iterator[tuple[str, object]]:
     yield "faults", f"{faults:,}" if faults else "none"
 
 
-def _scores(runs: Sequence[RunRecord], name: str) -> list[float]:
+def _scores(runs: Runs, name: str) -> list[float]:
     return [score for run in runs if (score := number(run.evaluation.get(name))) is not None]
 
 
@@ -89,7 +89,7 @@ def _speed(run: RunRecord) -> float | None:
     return last_of(run, keys.DECISIONS_PER_SECOND) if speed is None else speed
 
 
-def runs(runs: Sequence[RunRecord]) -> Markup:
+def runs(runs: Runs) -> Markup:
     """Several runs side by side, with mean and deviation, and the settings that differ."""
     if len(runs) == 1:
         return NOTHING
@@ -119,7 +119,7 @@ def runs(runs: Sequence[RunRecord]) -> Markup:
     return join([body, _differences(runs)])
 
 
-def _differences(runs: Sequence[RunRecord]) -> Markup:
+def _differences(runs: Runs) -> Markup:
     """Each setting that differs, with its value in each run; folded if there are many."""
     found = {place: values_of(runs, place) for place in places(runs) if place not in _OWN}
     differing = {place: values for place, values in found.items() if len(set(values)) > 1}
@@ -141,7 +141,7 @@ _OWN = ("checkpoint_settings.run_id", "checkpoint_settings.results_dir", "env_se
 """Settings that always differ between runs."""
 
 
-def evaluation(runs: Sequence[RunRecord]) -> Markup:
+def evaluation(runs: Runs) -> Markup:
     """Policies and the baselines of the first run on test rows, worst first."""
     scored = [run for run in runs if number(run.evaluation.get("accuracy")) is not None]
     if not scored:

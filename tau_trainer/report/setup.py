@@ -11,10 +11,10 @@ from tau_trainer.report.cells import MOST_ROWS, NOTHING, cut, of_run, places, se
 from tau_trainer.report.configuration import Setting
 from tau_trainer.report.html import Markup, element, join, row_of, table
 from tau_trainer.report.numbers import size, when
-from tau_trainer.report.records import RunRecord
+from tau_trainer.report.records import RunRecord, Runs
 
 
-def settings(runs: Sequence[RunRecord]) -> Markup:
+def settings(runs: Runs) -> Markup:
     """All settings; those that are not the default, or differ between runs, are marked."""
     sections: dict[str, list[Markup]] = {}
     changed = 0
@@ -50,7 +50,7 @@ def _section_of(place: str) -> str:
     return ".".join(parts[:2]) if parts[0] == "behaviors" and len(parts) > 2 else parts[0]
 
 
-def use(runs: Sequence[RunRecord]) -> Markup:
+def use(runs: Runs) -> Markup:
     """Where the trained policies are, and the command that resumes each run."""
     rows = [
         (f"{of_run(runs, run)}{name}", value)
@@ -89,7 +89,7 @@ def _resume(run: RunRecord) -> Iterator[tuple[str, object]]:
     yield "resume", join([element("code", shlex.join(["tau-train", command, "--resume", *given])), further])
 
 
-def provenance(runs: Sequence[RunRecord]) -> Markup:
+def provenance(runs: Runs) -> Markup:
     """Command, source, machine and versions of each run; equal ones are shown once."""
     blocks: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for run in runs:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from tau_trainer import plugins
@@ -86,10 +86,6 @@ class Advice:
     """Hours for the unchanged file, with its own number of engines."""
     room: float | None
     """Gradient steps per decision, of the algorithm for slow games, that fit into the time of the game."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """For ``--json``."""
-        return asdict(self)
 
 
 class Adviser(Stoppable):

@@ -13,7 +13,7 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.search.stopping import Stoppable
 from tau_trainer.search.sweep import Sweep, learning_rates
 from tau_trainer.search.trial import Begin, Ending, Metric, Trial, with_numbers
-from tau_trainer.settings import OffPolicyHyperparameters, RunSettings
+from tau_trainer.settings import RunSettings
 
 STEPS, START, END, WINDOW = 40, 1e-6, 1e-1, 5
 """Defaults of a sweep."""
@@ -163,8 +163,7 @@ class _Walk:
 
 
 def _usual_updates(settings: RunSettings) -> int:
-    replays = (isinstance(trainer.hyperparameters, OffPolicyHyperparameters) for trainer in settings.trainers)
-    return 10 if any(replays) else 1
+    return 10 if any(trainer.hyperparameters.replays for trainer in settings.trainers) else 1
 
 
 def _reason(sweep: Sweep, ending: Ending, *, whole: bool) -> str:

@@ -63,6 +63,14 @@ class Scaling:
         """Decisions per second with the chosen size."""
         return max((probe.rate for probe in self.probes if probe.size == self.best), default=0.0)
 
+    def judge(self, low: Probe, probe: Probe, high: int | None, gain: float) -> tuple[Probe, int | None]:
+        """The largest size that pays, and the smallest that does not (None: none yet), after one more probe."""
+        if _pays(low, probe, gain):
+            self.best = probe.size
+            return probe, high
+        self.ended = _reason(probe, gain)
+        return low, probe.size
+
 
 def scaled(
     measure: Measure,
@@ -95,14 +103,6 @@ def scaled(
         result.probes.append(probe)
         return probe
 
-    def judged(low: Probe, probe: Probe, high: int | None) -> tuple[Probe, int | None]:
-        """The largest size that pays, and the smallest that does not, after one more probe."""
-        if _pays(low, probe, gain):
-            result.best = probe.size
-            return probe, high
-        result.ended = _reason(probe, gain)
-        return low, probe.size
-
     low = tried(first)
     high: int | None = None
     while low.failure is not None:
@@ -120,9 +120,9 @@ def scaled(
         if probe.failure is None and not _pays(low, probe, gain) and not stopped():
             probe, again = tried(size), tried(low.size)
             low = low if again.failure else again
-        low, high = judged(low, probe, high)
+        low, high = result.judge(low, probe, high, gain)
     while high is not None and high - low.size > max(1, low.size // _FINE) and not stopped():
-        low, high = judged(low, tried((low.size + high) // 2), high)
+        low, high = result.judge(low, tried((low.size + high) // 2), high, gain)
     if stopped():
         result.ended = "it was stopped"
     return result

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tau_trainer.settings import RunSettings
 from tau_trainer.settings.document import Location
-from tau_trainer.settings.hyperparameters import A2CHyperparameters, Hyperparameters, OffPolicyHyperparameters
+from tau_trainer.settings.hyperparameters import A2CHyperparameters, Hyperparameters
 from tau_trainer.settings.loading import put
 
 Sizes = dict[Location, int]
@@ -65,7 +65,7 @@ def _on_policy(settings: RunSettings) -> dict[str, dict[str, int]]:
     return {
         name: {"batch_size": numbers.batch_size, "buffer_size": _gathered(numbers, settings.played.num_envs)}
         for name, policy in settings.behaviors.items()
-        if policy.learns and not isinstance(numbers := policy.hyperparameters, OffPolicyHyperparameters)
+        if policy.learns and not (numbers := policy.hyperparameters).replays
     }
 
 

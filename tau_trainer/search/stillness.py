@@ -15,7 +15,7 @@ from tau_trainer.envs.contract import OnEvent, OnStat
 from tau_trainer.errors import EngineError
 from tau_trainer.search.stopping import Stoppable
 from tau_trainer.search.trial import Cost, Trial, of_all, renumbered
-from tau_trainer.settings import OffPolicyHyperparameters, RunSettings, TrainerSettings
+from tau_trainer.settings import RunSettings, TrainerSettings
 from tau_trainer.specs import Actions, BehaviorSpec, StepBatch, Terminals
 from tau_trainer.training.advice import LEAST_STEPS
 
@@ -131,7 +131,7 @@ class Costs(Stoppable):
 def _quick(trainer: TrainerSettings) -> TrainerSettings:
     """The same settings, changed to learn soon and often, with the same minibatch size."""
     numbers = trainer.hyperparameters
-    if isinstance(numbers, OffPolicyHyperparameters):
+    if numbers.replays:
         return renumbered(trainer, buffer_init_steps=0, steps_per_update=1.0 / LEAST_STEPS)
     most = _MINIBATCHES * numbers.batch_size
     return renumbered(trainer, buffer_size=min(numbers.buffer_size or most, most))

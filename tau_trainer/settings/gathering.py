@@ -12,7 +12,6 @@ from typing import Generic, TypeVar
 
 from tau_trainer import plugins
 from tau_trainer.settings.document import Document, Location
-from tau_trainer.settings.hyperparameters import OffPolicyHyperparameters
 from tau_trainer.settings.kinds import Section
 from tau_trainer.settings.problems import Problems
 from tau_trainer.settings.run import RunSettings
@@ -129,7 +128,7 @@ def _with_replay(
     found: _Finder,
 ) -> _Finder:
     """What is ``found`` of a behavior with a replay memory."""
-    return lambda trainer: found(trainer) if isinstance(trainer.hyperparameters, OffPolicyHyperparameters) else []
+    return lambda trainer: found(trainer) if trainer.hyperparameters.replays else []
 
 
 def _changed(*key: str) -> _Finder:

@@ -55,6 +55,8 @@ DecisionsPerStep = Annotated[PositiveFloat | Literal["auto"], BeforeValidator(_n
 class Hyperparameters(Section):
     """Hyperparameters of every algorithm."""
 
+    replays: ClassVar[bool] = False
+    """Whether the algorithm learns from a replay buffer."""
     batch_size: PositiveInt = 1024
     """Decisions in one minibatch."""
     buffer_size: PositiveInt = 10240
@@ -197,6 +199,7 @@ class A2CHyperparameters(Hyperparameters):
 class OffPolicyHyperparameters(Hyperparameters):
     """Hyperparameters of algorithms that learn from a replay buffer."""
 
+    replays: ClassVar[bool] = True
     tensor_defaults: ClassVar[Mapping[str, Any]] = {"steps_per_update": 16.0}
     auto_decisions: ClassVar[tuple[float, float]] = (1.0, 8.0)
     """Minimum and maximum of decisions for each gradient step if steps_per_update is auto."""

@@ -175,7 +175,7 @@ class Outlook:
     @property
     def _rollouts(self) -> bool:
         """Whether all trainers learn from rollouts."""
-        return not any(isinstance(each.hyperparameters, OffPolicyHyperparameters) for each in self._trainers.values())
+        return not any(each.hyperparameters.replays for each in self._trainers.values())
 
     @property
     def _threaded(self) -> bool:
@@ -214,7 +214,7 @@ class Outlook:
                     f"{hyper.buffer_size:,}, as updates_per_buffer: 1 does"
                 )
                 yield self._at(place, "hyperparameters", "buffer_size"), text
-            if network.normalize and not isinstance(hyper, OffPolicyHyperparameters):
+            if network.normalize and not hyper.replays:
                 text = "statistics include a buffer after the update that uses it; with mlagents-learn, before"
                 yield self._at(place, "network_settings", "normalize"), text
             if trainer.self_play is not None:
@@ -231,7 +231,7 @@ class Outlook:
     def without_effect(self) -> Iterator[Finding]:
         """Keys that the user has set and that have no effect, or another effect than expected."""
         for place, trainer in self._trainers.items():
-            replayed = isinstance(trainer.hyperparameters, OffPolicyHyperparameters)
+            replayed = trainer.hyperparameters.replays
             idle: dict[str, tuple[bool, str]] = {
                 "threaded": (trainer.threaded, "has no effect: learning always runs in parallel with acting"),
                 "time_horizon": (replayed, f"has no effect: {trainer.trainer_type} cuts no trajectories"),
@@ -318,7 +318,7 @@ class Outlook:
                 )
                 yield self._at(place, "self_play", "save_steps"), text
             cloning = trainer.behavioral_cloning
-            if cloning and not cloning.samples_per_update and isinstance(hyper, OffPolicyHyperparameters):
+            if cloning and not cloning.samples_per_update and hyper.replays:
                 text = (
                     f"uses all recordings in every update, and {trainer.trainer_type} has an update every few "
                     "decisions; set samples_per_update, such as 512"

@@ -52,7 +52,7 @@ def test_cells_are_made_where_there_are_none() -> None:
     assert cell("<td>") == "<td>&lt;td&gt;</td>", "text of a user is no markup, whatever it begins with"
     assert cell(element("th", "x")) == "<th>x</th>"
     assert cell(Markup("<b>x</b>")) == "<td><b>x</b></td>"
-    assert table(["a"], [["<i>"]], class_="t") == (
-        '<div class="scroll"><table class="t"><thead><tr><th scope="col">a</th></tr></thead>'
-        "<tbody><tr><td>&lt;i&gt;</td></tr></tbody></table></div>"
+    assert table(["a", "b"], [["<i>", "<b>"]], class_="t") == (
+        '<div class="scroll"><table class="t"><thead><tr><th scope="col">a</th><th scope="col">b</th></tr></thead>'
+        '<tbody><tr><th scope="row">&lt;i&gt;</th><td>&lt;b&gt;</td></tr></tbody></table></div>'
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tau_trainer.bridge.demonstrations import Demonstration
 
-app = commands("demo", "Inspect and convert recordings (.demo).")
+app = commands("demo")
 
 
 @app.command(name="info")

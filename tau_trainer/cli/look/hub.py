@@ -12,7 +12,7 @@ from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
 from tau_trainer.cli.options import Debug, ResultsDir, Run, commands
 from tau_trainer.cli.running import run_folder
 
-app = commands("hub", "Push a run to the Hugging Face Hub, or pull one from it. Needs: pip install 'tau-trainer[hub]'")
+app = commands("hub")
 
 Repo = Annotated[str, Parameter(help="A model repository on the Hub: OWNER/NAME.")]
 

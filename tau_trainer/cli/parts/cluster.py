@@ -14,7 +14,7 @@ from tau_trainer.cli.options import Debug, Json, commands
 if TYPE_CHECKING:
     from tau_trainer.cluster.machines import Answer
 
-app = commands("cluster", "Start, inspect and stop a Ray cluster on machines that you reach by ssh.")
+app = commands("cluster")
 
 File = Annotated[Path, Parameter(help="YAML file with name, head and workers.")]
 

@@ -17,7 +17,7 @@ from tau_trainer.errors import SettingsError
 if TYPE_CHECKING:
     from tau_trainer.tau.data import DataReport
 
-app = commands("data", "Embed, audit, join and export your own Tau data set.")
+app = commands("data")
 
 File = Annotated[Path, Parameter(help="Tau data set (JSON).")]
 Packaged = Annotated[Path | None, Parameter(help="Tau data set (JSON) with its vectors. [default: the included one]")]

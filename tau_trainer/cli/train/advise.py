@@ -66,7 +66,7 @@ def advise(
         atomic_write_text(to, text)
     if output.json:
         show_json(
-            {**advice.to_dict(), "measured": asdict(measured), "file": None if to is None else str(to), "yaml": text}
+            {**asdict(advice), "measured": asdict(measured), "file": None if to is None else str(to), "yaml": text}
         )
     elif not output.quiet:
         show_sections(_sections(settings, measured, advice))

@@ -169,7 +169,7 @@ def _trainer_rows(trainer: TrainerSettings) -> Iterator[tuple[str, str]]:
     many = f"{trainer.max_steps:,} decisions, trajectories of {trainer.time_horizon:,}"
     if isinstance(trainer, OfflineTrainerSettings):
         many = f"{trainer.max_steps:,} gradient steps from {trainer.demo_path}"
-    elif isinstance(hyper, OffPolicyHyperparameters):
+    elif hyper.replays:
         many = f"{trainer.max_steps:,} decisions"
     yield "trainer", f"{trainer.trainer_type}, {many}"
     layers = f"{network.num_layers} x {network.hidden_units:,} hidden units"

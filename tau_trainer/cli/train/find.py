@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _POLL_S = 0.1
 T = TypeVar("T")
 
-app = commands("find", "Find a learning rate, an optimizer or the best of several settings with short trials.")
+app = commands("find")
 
 
 @app.command(name="lr")

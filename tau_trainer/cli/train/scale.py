@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.flags import output_to, valued
+from tau_trainer.cli.flags import flag_group, output_to, valued
 from tau_trainer.cli.messages import show_json, show_lines, show_status
 from tau_trainer.cli.options import SEARCH, BatchFlags, OutputFlags, Set
 from tau_trainer.cli.progress import stoppable
@@ -27,8 +27,7 @@ _BAR = 24
 _GIGA = 2**30
 
 
-@Parameter(name="*", group=SEARCH)
-@dataclass(frozen=True, kw_only=True)
+@flag_group(SEARCH)
 class ScaleFlags:
     """Flags of the search for sizes."""
 
