@@ -306,7 +306,7 @@ class PolicyUpdate:
         self._normalize = hyperparameters.normalize_advantage
         self._passes: int = getattr(hyperparameters, "num_epoch", 1)
         self._target_kl: float | None = getattr(hyperparameters, "target_kl", None)
-        self._estimates = [keys.value_estimate(stream.name) for stream in streams]
+        self._estimates = [keys.value_estimate(each.name) for each in streams]
         self._observed = False
         """Whether the normaliser is known to have statistics: a query waits for the device."""
 

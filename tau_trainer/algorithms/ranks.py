@@ -44,7 +44,8 @@ class Ranks:
     """
 
     def __init__(self, rank: int = 0, count: int = 1) -> None:
-        self.rank, self.count, self.alone, self.broken = rank, count, count == 1, False
+        self.rank, self.count = rank, count
+        self.alone, self.broken = count == 1, False
         self.death: Callable[[], str | None] = lambda: None
         self._control: dist.ProcessGroup | None = None
 

@@ -140,7 +140,8 @@ class RolloutReader(Reader):
         self._rollout, self._network, self._version = rollout, network, version
         self._sequences = self._arrange(sequence_length)
         self._tensor = partial(as_tensor, device=network.action.weight.device)
-        ranks, count, self.new = ranks or Ranks(), len(rollout), len(rollout) - rollout.older
+        ranks, count = ranks or Ranks(), len(rollout)
+        self.new = count - rollout.older
         self.rows = Rows(count, generator) if ranks.alone else SplitRows(ranks, count, generator)
         self._arrived: tuple[Inputs, torch.Tensor] | None = None
         """Inputs and recurrent states [N, towers, M] in order of arrival, if the network has a memory."""
@@ -167,7 +168,8 @@ class RolloutReader(Reader):
 
     @override
     def samples(self, network: ActorCritic) -> Samples:
-        rollout, mask, nothing = self._rollout, self._rollout.mask, torch.zeros(0)
+        rollout, nothing = self._rollout, torch.zeros(0)
+        mask = rollout.mask
         # Actions are raw samples, before they are clipped for the environment.
         kept = [rollout.column(name) for name in ("continuous", "discrete", "log_prob")]
         continuous, discrete, log_prob = map(self._tensor, kept)

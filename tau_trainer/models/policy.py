@@ -158,7 +158,8 @@ class _ActorPolicy(Policy):
             self._numbers = self._exploration.numbers(float(clock[0]), clock[1:])  # once per policy
         self._action = template.action
         self._size = self._action.choices.continuous_size
-        self._bounds, self._components = self._action.bounds, self._action.components
+        self._bounds = self._action.bounds
+        self._components = self._action.components
         if not self._action.squashed:
             log_sigma: FloatArray = weights["action.log_sigma"]
             self._sigma = np.exp(log_sigma)
