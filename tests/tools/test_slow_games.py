@@ -99,6 +99,8 @@ def test_a_curve_is_thin_and_begins_with_what_there_is() -> None:
     assert 100 < len(points) <= 200
     assert curve(in_turn([1.0, 3.0]), 100, 100.0) == [(20.0, 1.0, 2.0)]
     assert curve(in_turn([]), 100, 0.0) == []
+    together = replace(in_turn([0.0, 4.0, 4.0]), ended=np.array([10.0, 20.0, 20.0]))
+    assert [(decisions, mean) for decisions, _, mean in curve(together, 2, 0.0)] == [(20.0, 4.0)]
 
 
 def told(behavior: str, ended: int, earned: float = 1.5, when: float = 9.0) -> str:

@@ -136,7 +136,8 @@ def curve(episodes: Episodes, window: int, started: float) -> list[tuple[float, 
         return []
     mean = means(episodes, window)
     known = episodes.ended[window - 1 :]
-    some = np.unique(np.searchsorted(known, np.linspace(known[0], known[-1], _CURVE_POINTS)))
+    # Of episodes that end at the same decision, the last: its mean has all of them.
+    some = np.unique(np.searchsorted(known, np.linspace(known[0], known[-1], _CURVE_POINTS), side="right") - 1)
     ends = some + window - 1
     return list(
         zip(episodes.ended[ends].tolist(), (episodes.time[ends] - started).tolist(), mean[some].tolist(), strict=True)
