@@ -131,8 +131,7 @@ def play(algorithm: PPO | SAC, world: World, most: int = 400) -> list[float]:
     ("name", "trainer"),
     [
         *((name, "ppo") for name in WORLDS),
-        ("simple", "sac"),
-        pytest.param("leader of a list", "sac", marks=pytest.mark.nightly),
+        *(pytest.param(name, "sac", marks=pytest.mark.nightly) for name in ("simple", "leader of a list")),
         ("goal", "sac"),
     ],
 )

@@ -106,7 +106,7 @@ def going(hindsight: Any, *, trainer: str = "sac", seed: int = 1, **more: Any) -
 
 @pytest.mark.parametrize(
     ("strategy", "steps"),
-    [("future", 500), pytest.param("final", 750, marks=pytest.mark.nightly), (None, 500)],
+    [("future", 500), *(pytest.param(*case, marks=pytest.mark.nightly) for case in (("final", 750), (None, 500)))],
 )
 def test_bits_are_flipped_with_hindsight_alone(strategy: str | None, steps: int) -> None:
     """One of 1024 goals, 10 steps; the best return is -4 in the mean, and -10 is none reached."""

@@ -253,7 +253,7 @@ def test_what_a_rollout_is_to_a_signal(cartpole: str) -> None:
     np.testing.assert_allclose(found, rollout.column("log_prob").sum(axis=1), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["ppo", "sac", "sac_ln"])
+@pytest.mark.parametrize("kind", ["ppo", "sac", pytest.param("sac_ln", marks=pytest.mark.nightly)])
 def test_airl_goes_where_the_expert_went(kind: str, tmp_path: Path) -> None:
     """The expert gets 9.1; who is paid for the entropy alone gets 2.7 at most. Nobody falls, so f alone shows the way.
 

@@ -351,7 +351,7 @@ def test_the_training_commands_parse_and_are_2000_decisions_long() -> None:
     for words in trained:
         command, bound, _ = build_app().parse_args(words[1:], exit_on_error=False, print_error=False)
         assert command.__name__ == "parallel"
-        assert bound.arguments["given"].run.max_steps == "2000"
+        assert bound.arguments["flags"].run.max_steps == "2000"
 
 
 def test_the_player_is_built_by_our_method_and_trained_where_it_was_built() -> None:

@@ -237,6 +237,7 @@ def opened_by(signals: dict[str, Any], seed: int) -> float:
     return float(returns / ended)
 
 
+@pytest.mark.nightly
 def test_curiosity_finds_a_reward_that_chance_does_not() -> None:
     """Moves at random open the lock once in half a million tries; PPO alone got 0.0 with this seed."""
     curiosity = {"strength": 0.5, "learning_rate": 1e-3, "network_settings": {"hidden_units": 16, "num_layers": 1}}

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +13,7 @@ from tau_trainer.cli.train.scale import ScaleFlags
 from tau_trainer.search.probe import Prober
 from tau_trainer.search.scaling import Probe
 from tau_trainer.search.sizes import resized
-from tests.waiting import HANG_S
+from tests.trainers import tau_train
 
 FILE = """\
 # what is tried
@@ -128,18 +125,12 @@ def test_ctrl_c_keeps_what_was_found(file: Path) -> None:
         "batch_size: 16", "batch_size: 64"
     )
     file.write_text(text)
-    command = [sys.executable, "-m", "tau_trainer", "scale", str(file), *QUICK]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=os.getcwd())
-    try:
-        assert process.stderr is not None
+    with tau_train(file.parent, "scale", str(file), *QUICK) as process:
         for line in process.stderr:
             if line.startswith("num_envs 8: trying"):
                 break
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=HANG_S)
-    finally:
-        process.kill()
-        process.wait()
+        out, err = process.communicate()
     assert process.returncode == 0, err
     assert "stopping; the results so far are kept" in err
     assert "num_envs 4 with" in out

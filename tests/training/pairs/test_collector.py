@@ -520,10 +520,10 @@ def test_a_full_disk_makes_the_run_no_success(
 def test_a_log_that_cannot_be_written_makes_the_run_no_success(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(self: JsonLines, record: object) -> None:
+    def full(self: JsonLines, line: str) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(JsonLines, "_write", full)
+    monkeypatch.setattr(JsonLines, "_put", full)
     report = train(tau_settings(tmp_path))
     assert report.exit_code == 1
     assert report.errors == ("JsonLines could not write everything: [Errno 28] No space left on device",)
