@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,7 +19,7 @@ from tau_trainer.settings import AsyncTrainerSettings, DQNTrainerSettings, Netwo
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tau_trainer.training.actors.manager import ActorPair
 from tau_trainer.training.actors.pusher import exploring
-from tests.trainers import processes, tau_train
+from tests.trainers import processes
 from tests.training.actors.runs import actors_of, gone, playing, saved, settings_of, train_long
 from tests.training.fakes import WAIT_S, Memory, begin, until
 
@@ -107,14 +109,22 @@ def test_a_stopped_one_is_ended_and_replaced(tmp_path: Path, monkeypatch: pytest
 
 def test_a_killed_trainer_takes_its_actors_along(tmp_path: Path) -> None:
     settings_of(tmp_path)
-    words = ["--run-id", "run", "--results-dir", str(tmp_path), "--quiet", "--env-args", "seconds=0.01"]
+    words = ["--run-id", "run", "--results-dir", str(tmp_path), "--quiet"]
     words += ["--set", "async_trainer.n_buffer=100000", "--set", "async_trainer.actors=1"]  # it says nothing by itself
+    words += ["--env-args", "seconds=0.01"]
+    trainer = subprocess.Popen(
+        [sys.executable, "-m", "tau_trainer", "learn", str(tmp_path / "async.yaml"), *words],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
     logs = tmp_path / "run" / "run_logs"
-    with tau_train(tmp_path, "learn", str(tmp_path / "async.yaml"), *words) as trainer:
+    try:
         until(lambda: (tmp_path / "run" / "log.jsonl").is_file() and processes("actor", trainer.pid))
         until(lambda: '"Training"' in (tmp_path / "run" / "log.jsonl").read_text())
         actors = processes("actor", trainer.pid)
         assert len(actors) == 1
+    finally:
+        trainer.kill()
+        trainer.wait()
     until(lambda: all(_ended(pid) for pid in actors))
     assert (logs / "Actor-0.log").read_text() == ""
 
