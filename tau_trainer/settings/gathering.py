@@ -124,9 +124,7 @@ def _foreign(trainer: TrainerSettings) -> Sequence[Location]:
     return [] if trainer.trainer_type in plugins.own("trainers") else [("trainer_type",)]
 
 
-def _with_replay(
-    found: _Finder,
-) -> _Finder:
+def _with_replay(found: _Finder) -> _Finder:
     """What is ``found`` of a behavior with a replay memory."""
     return lambda trainer: found(trainer) if trainer.hyperparameters.replays else []
 

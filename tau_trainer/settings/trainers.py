@@ -357,7 +357,7 @@ class TrainerType:
 def trainer_type(name: str) -> TrainerType:
     """The trainer type of that name. Raises SettingsError if there is none."""
     found = plugins.load("trainers", name)
-    if isinstance(found, type) and issubclass(found, TrainerSettings):
+    if name in plugins.own("trainers"):
         return TrainerType(found, f"tau_trainer.algorithms.{found.algorithm}")
     if not isinstance(found, TrainerType) and hasattr(found, "trainer"):  # the class of a tau_trainer.Agent
         found = found.trainer()

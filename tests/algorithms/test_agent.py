@@ -432,6 +432,7 @@ def test_its_defaults_are_keys_that_a_file_may_override(tmp_path: Path) -> None:
     ("name", "text"),
     [
         (f"{HERE}:spec", "is neither a class of tau_trainer.Agent nor a tau_trainer.settings.TrainerType"),
+        ("tau_trainer.settings:TrainerSettings", "is neither a class of tau_trainer.Agent nor"),
         ("no_such:Q", "cannot be loaded: ModuleNotFoundError"),
         ("dqm", "is not a trainer type"),
     ],
