@@ -54,7 +54,7 @@ def test_train_respects_the_users_pairs(chosen: list[str]) -> None:
 
 OURS = ["pytest", "-p", "tools._bootstrap.plugin"]
 LAST = ["--beside=mypy --strict"]
-TWO = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
+THREE = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_test_runs_every_gate_and_pytest_last(
     assert [call[2:] for call in calls] == [
         ["ruff", "check", "."],
         ["ruff", "format", "--check", "."],
-        [*OURS, *TWO, *LAST, "--durations=10", "--durations-min=1", "-k", "codec"],
+        [*OURS, *THREE, *LAST, "--durations=10", "--durations-min=1", "-k", "codec"],
     ]
 
 
@@ -83,7 +83,7 @@ def test_test_runs_every_gate_and_pytest_last(
 )
 def test_arguments_may_ask_for_other_workers_or_for_none(two_cores: None, own: list[str]) -> None:
     assert commands._workers(["-q", *own]) == []
-    assert commands._workers(["-q", "tests/new", "-k", "net"]) == TWO
+    assert commands._workers(["-q", "tests/new", "-k", "net"]) == THREE
 
 
 def test_one_core_makes_no_workers(monkeypatch: pytest.MonkeyPatch, two_cores: None) -> None:
@@ -100,7 +100,7 @@ def test_check_runs_every_gate_with_few_tests(
     assert commands.main(["check", *chosen]) == 0
     assert [call[2] for call in calls] == ["ruff", "ruff", "pytest"]
     few = ["not slow", *chosen] if chosen else [commands.QUICK_MARKS[1], *(f"tests/{name}" for name in commands.QUICK)]
-    assert calls[-1][2:] == [*OURS, *TWO, *LAST, "-q", "-m", *few]
+    assert calls[-1][2:] == [*OURS, *THREE, *LAST, "-q", "-m", *few]
     assert all((ROOT / "tests" / name).exists() for name in commands.QUICK)
 
 
