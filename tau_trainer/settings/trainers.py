@@ -38,7 +38,7 @@ from tau_trainer.settings.hyperparameters import (
     TD3Hyperparameters,
 )
 from tau_trainer.settings.kinds import TAG, Bool, Float, Fraction, Int, PositiveInt, Section, TableSchema, Text, invalid
-from tau_trainer.settings.networks import NetworkSettings, NormalizingNetworkSettings
+from tau_trainer.settings.networks import MemorySettings, NetworkSettings, NormalizingNetworkSettings
 from tau_trainer.settings.signals import (
     BehavioralCloningSettings,
     RewardSignalSettings,
@@ -46,6 +46,8 @@ from tau_trainer.settings.signals import (
     SignalTable,
 )
 
+_SEQUENCES = 8
+"""Sequences in a minibatch of ``sac_ln`` by default: two, of which 128 decisions would consist, differ too much."""
 LEAST_SUMMARIES = 20
 """Minimum points of a run's curve with ``summary_freq: auto``, even if the run is short."""
 SummaryFreq = Annotated[
@@ -229,15 +231,17 @@ class SACLNTrainerSettings(TrainerSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _sequences_sum_one_reward(cls, data: Any) -> Any:
-        """With a memory, ``n_step`` is 1 unless it is given."""
+    def _several_sequences(cls, data: Any) -> Any:
+        """With a memory, a minibatch is eight sequences unless ``batch_size`` is given."""
         if not isinstance(data, Mapping):
             return data
         network, numbers = data.get("network_settings"), data.get("hyperparameters", {})
         memory = network.get("memory") if isinstance(network, Mapping) else getattr(network, "memory", None)
-        if memory is None or not isinstance(numbers, Mapping):
-            return data
-        return {**data, "hyperparameters": {"n_step": 1, **numbers}}
+        given = dict(memory) if isinstance(memory, Mapping | MemorySettings) else {}
+        length = given.get("sequence_length", MemorySettings().sequence_length)
+        if memory is None or not isinstance(numbers, Mapping) or type(length) is not int:
+            return data  # or it is refused later
+        return {**data, "hyperparameters": {"batch_size": _SEQUENCES * length, **numbers}}
 
 
 class DQNTrainerSettings(TrainerSettings):

@@ -251,15 +251,26 @@ def test_an_algorithm_takes_no_hyperparameters_of_another() -> None:
         PPOHyperparameters.of(found)
 
 
-def test_sac_ln_sums_one_reward_if_its_network_has_a_memory() -> None:
+def test_a_minibatch_of_sac_ln_is_eight_sequences_if_its_network_has_a_memory() -> None:
     memory: dict[str, Any] = {"network_settings": {"memory": {}}}
 
-    def n_step(settings: dict[str, Any]) -> int:
-        return SACLNTrainerSettings.model_validate(settings).hyperparameters.n_step
+    def batch_size(settings: dict[str, Any]) -> int:
+        return SACLNTrainerSettings.model_validate(settings).hyperparameters.batch_size
 
-    assert n_step({}) == n_step({"network_settings": {"memory": None}}) == 3
-    assert n_step(memory) == n_step({"network_settings": NormalizingNetworkSettings(memory=MemorySettings())}) == 1
-    assert n_step(memory | {"hyperparameters": {"batch_size": 64}}) == 1
-    assert n_step(memory | {"hyperparameters": {"n_step": 2}}) == 2
-    with pytest.raises(ValidationError, match="hyperparameters"):
-        n_step(memory | {"hyperparameters": 5})
+    def of_length(length: Any) -> dict[str, Any]:
+        return {"network_settings": {"memory": {"sequence_length": length}}}
+
+    assert batch_size({}) == batch_size({"network_settings": {"memory": None}}) == 128
+    assert batch_size(memory) == batch_size(memory | {"hyperparameters": {"n_step": 2}}) == 512
+    short = NormalizingNetworkSettings(memory=MemorySettings(sequence_length=16))
+    assert batch_size({"network_settings": short}) == batch_size(of_length(16)) == 128
+    assert batch_size(of_length(200)) == 1600
+    assert batch_size(memory | {"hyperparameters": {"batch_size": 64}}) == 64
+    for wrong, place in (
+        (memory | {"hyperparameters": 5}, "hyperparameters"),
+        (of_length("many"), "network_settings.memory.sequence_length"),
+        (of_length(0), "network_settings.memory.sequence_length"),
+        ({"network_settings": {"memory": 3}}, "network_settings.memory"),
+    ):
+        with pytest.raises(ValidationError, match=place):
+            batch_size(wrong)

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.off_policy.dqn import DQN
 from tau_trainer.algorithms.off_policy.q_learning import QLearning
-from tau_trainer.algorithms.off_policy.transitions import Transitions, values_after
+from tau_trainer.algorithms.off_policy.transitions import Transitions, targets, values_after
 from tau_trainer.models.actor_critic import ActorCritic
 from tau_trainer.models.heads import Acting, QuantileHead
 from tau_trainer.settings import IQNHyperparameters
@@ -77,8 +77,7 @@ class QuantileLearning(QLearning):
         after = values_after(target.features, batch)
         judge = (network, values_after(network.features, batch)) if self._hyperparameters.double else (target, after)
         best = self.best(judge[0].action(judge[1]), batch)
-        following = _worth(target, after, fractions, best)
-        return torch.addcmul(batch.rewards[:, :1], batch.goes_on[:, :1], following, value=self._gamma)
+        return targets(batch, self._gamma, _worth(target, after, fractions, best), self._hyperparameters.n_step)
 
 
 def quantile_huber(worth: torch.Tensor, goals: torch.Tensor, fractions: torch.Tensor, kappa: float) -> torch.Tensor:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from tau_trainer.algorithms.off_policy.transitions import Transitions, values_after
+from tau_trainer.algorithms.off_policy.transitions import Transitions, targets, values_after
 from tau_trainer.algorithms.parameters import FlatParameters, clip_gradient, follower
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.metrics import keys
@@ -65,8 +65,8 @@ class QLearning:
         network, target = self._module.network, self._module.target
         worth = self._after(target, batch)  # [n, M]
         scores = self._after(network, batch) if self._hyperparameters.double else worth  # [n, M]: scores to choose by
-        following = worth.gather(1, self.best(scores, batch)).mean(dim=1)  # [n]
-        return torch.addcmul(batch.rewards[:, 0], batch.goes_on[:, 0], following, value=self._gamma)
+        following = worth.gather(1, self.best(scores, batch)).mean(dim=1, keepdim=True)  # [n, 1]
+        return targets(batch, self._gamma, following, self._hyperparameters.n_step)[:, 0]
 
     def best(self, scores: torch.Tensor, batch: Transitions) -> torch.Tensor:
         """The columns with the best ``scores`` [n, M] for the next decision, int64 [n, b]."""

@@ -50,8 +50,8 @@ class Replayed(GradientAlgorithm):
         held: the ring; for copies on tensors it is on the device.
 
     Raises:
-        SettingsError: rewards come by component; or the network has a memory, and ``prioritized``, ``n_step`` or
-            ``hindsight`` is set; or there are no goals that hindsight could change.
+        SettingsError: rewards come by component; or the network has a memory, and ``prioritized`` or ``hindsight`` is
+            set; or there are no goals that hindsight could change.
     """
 
     on_policy = False
@@ -68,9 +68,8 @@ class Replayed(GradientAlgorithm):
         self.recurrence = setup.settings.network_settings.memory
         if setup.reward_width > 1:
             raise SettingsError(f"{self.name} learns from one reward per decision; use credit: aggregate")
-        if self.recurrence and (hyper.prioritized or hyper.hindsight or hyper.n_step > 1):
+        if self.recurrence and (hyper.prioritized or hyper.hindsight):
             key = "prioritized: null" if hyper.prioritized else "hindsight: null"
-            key = "n_step: 1" if hyper.n_step > 1 else key
             raise SettingsError(f"{self.name} learns from sequences if the network has a memory; set {key}")
         self.parameters = FlatParameters(self.build(), self.device, self.hyperparameters, self.parts)
         self.gammas = np.array([stream.gamma for stream in self.streams][: self.rewards_kept], np.float32)
@@ -156,7 +155,8 @@ class Replayed(GradientAlgorithm):
 
     def _read(self, places: Rows) -> tuple[dict[str, NDArray[Any]], FloatArray]:
         """The rows in these places, after hindsight, with the rewards of ``n_step`` steps added up, and ``goes_on``."""
-        rows, n_step, chosen, goals = self.replay.take(places), self.hyperparameters.n_step, _NOBODY, _NO_GOALS
+        rows, chosen, goals = self.replay.take(places), _NOBODY, _NO_GOALS
+        n_step = 1 if self.recurrence else self.hyperparameters.n_step  # for sequences, see :func:`targets`
         # [n, k] places; -1: no further step.
         ahead = places[:, None] if n_step == 1 else self.replay.follow(places, n_step)
         rewards, ended = rows["rewards"][:, None], rows["terminated"][:, None]  # [n, 1, S], [n, 1]

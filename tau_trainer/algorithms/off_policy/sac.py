@@ -34,7 +34,7 @@ from typing_extensions import override
 from tau_trainer.algorithms.accelerators.fused_sac import FusedSoftSteps, SACCoefficients
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.off_policy.base import OffPolicy
-from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatches, values_after
+from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatches, targets, values_after
 from tau_trainer.algorithms.parameters import follower
 from tau_trainer.metrics import keys
 from tau_trainer.models.distributions import (
@@ -152,7 +152,9 @@ def half_squares(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
     return 0.5 * squares.mean(dim=(1, 2))
 
 
-def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gammas: torch.Tensor) -> SACLosses:
+def losses(
+    module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gammas: torch.Tensor, n_step: int = 1
+) -> SACLosses:
     """The losses of SAC, differentiable.
 
     Args:
@@ -160,6 +162,7 @@ def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gam
         batch: ``n`` transitions.
         noise: float32 [n, c], standard normal, to draw actions with.
         gammas: float32 [S].
+        n_step: see :func:`.transitions.targets`.
     """
     state, begins = batch.past
     head = module.network.action
@@ -167,7 +170,7 @@ def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gam
     with torch.no_grad():
         # V'(s') [n, S].
         after = values_after(module.target.values, batch)
-        backup = torch.addcmul(batch.rewards, batch.goes_on * gammas, after)  # [n, S]
+        backup = targets(batch, gammas, after, n_step)  # [n, S]
     drawn = draw(head, module.log_coefficients, answer.outputs, noise, batch.forbidden)
     seen = module.q.see(batch.inputs)
     # [2, n, S, A]; no gradient at Qs' weights through `drawn`.
@@ -253,7 +256,7 @@ class SAC(OffPolicy):
         """A gradient step with torch's own differentiation."""
         self.parameters.optimizer.gradient.zero_()
         with torch.enable_grad():
-            found = losses(self.module, batch, noise, self._gammas)
+            found = losses(self.module, batch, noise, self._gammas, self.hyperparameters.n_step)
             # All use the weights before the step, so one backward and one step serve all.
             (found.policy + found.value + found.q.sum() + found.coefficients).backward()  # type: ignore[no-untyped-call]
         self.ranks.mean(self.parameters.optimizer.gradient)  # losses are means over rows; all ranks have equally many

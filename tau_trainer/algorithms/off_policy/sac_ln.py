@@ -41,7 +41,7 @@ from tau_trainer.algorithms.off_policy.sac import (
     of_drawn,
     of_taken,
 )
-from tau_trainer.algorithms.off_policy.transitions import Transitions, in_order, minibatches, values_after
+from tau_trainer.algorithms.off_policy.transitions import Transitions, in_order, minibatches, targets, values_after
 from tau_trainer.algorithms.parameters import fitting, follower
 from tau_trainer.columns import Arrays
 from tau_trainer.memory import Rollout, TensorRollout
@@ -75,7 +75,9 @@ class Losses(NamedTuple):
     """[S], mean of the Qs of the stored actions."""
 
 
-def losses(module: NormalizedSoftActorCritic, batch: Transitions, noise: torch.Tensor, gammas: torch.Tensor) -> Losses:
+def losses(
+    module: NormalizedSoftActorCritic, batch: Transitions, noise: torch.Tensor, gammas: torch.Tensor, n_step: int = 1
+) -> Losses:
     """The losses, differentiable.
 
     Args:
@@ -83,6 +85,7 @@ def losses(module: NormalizedSoftActorCritic, batch: Transitions, noise: torch.T
         batch: ``n`` transitions, rewards divided by the module's scale.
         noise: float32 [2, n, c], standard normal, to draw actions now and after the transition.
         gammas: float32 [S].
+        n_step: see :func:`.transitions.targets`.
     """
     state, begins = batch.past
     network, head, q = module.network, module.network.action, module.q
@@ -97,7 +100,7 @@ def losses(module: NormalizedSoftActorCritic, batch: Transitions, noise: torch.T
         return torch.minimum(said[0], said[1]) - drawn.cost[:, None]
 
     with torch.no_grad():
-        backup = torch.addcmul(batch.rewards, batch.goes_on * gammas, values_after(worth, batch))  # [n, S]
+        backup = targets(batch, gammas, values_after(worth, batch), n_step)  # [n, S]
     seen = q.see(batch.inputs)
     # The encoder, which they share, learns from the Qs alone.
     outputs = head(network.features(TowerFeatures(*(values.detach() for values in seen[0])), state, begins))
@@ -201,7 +204,7 @@ class SACLN(OffPolicy):
         """A gradient step with torch's own differentiation."""
         self.parameters.optimizer.gradient.zero_()
         with torch.enable_grad():
-            found = losses(self.module, batch, noise, self._gammas)
+            found = losses(self.module, batch, noise, self._gammas, self._own.n_step)
             # All use the weights before the step, so one backward and one step serve all.
             (found.policy + found.q.sum() + found.coefficients).backward()  # type: ignore[no-untyped-call]
         self.ranks.mean(self.parameters.optimizer.gradient)  # losses are means over rows, all ranks have equally many

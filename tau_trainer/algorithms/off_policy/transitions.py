@@ -98,6 +98,26 @@ def values_after(
     return ask(inputs, state, begins)[places + 1]  # the next observation follows its transition
 
 
+def targets(batch: Transitions, gammas: torch.Tensor | float, after: torch.Tensor, n_step: int = 1) -> torch.Tensor:
+    """``r + gamma V(s')`` of each transition, float32 [n, S].
+
+    Args:
+        batch: ``n`` transitions.
+        gammas: discounts, float32 [S] or one number.
+        after: float32 [n, S], values of the next observations.
+        n_step: number of rewards to sum before the value, within a sequence; without a memory, they are summed already.
+    """
+    weights = batch.goes_on * gammas
+    said = torch.addcmul(batch.rewards, weights, after)
+    if not len(batch.begins):
+        return said
+    lasts = _lasts(batch)[:, None]
+    for _ in range(n_step - 1):
+        # What follows is the next transition's own target, of one reward less; after the last one, it is its value.
+        said = torch.addcmul(batch.rewards, weights, torch.where(lasts, after, said.roll(-1, dims=0)))
+    return said
+
+
 def in_order(now: torch.Tensor, after: torch.Tensor, batch: Transitions) -> torch.Tensor:
     """Arrange values [n, ...] of transitions in the rows that :func:`values_after` passes to a network.
 

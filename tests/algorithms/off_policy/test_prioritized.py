@@ -220,10 +220,10 @@ def test_priorities_that_do_not_fit_are_refused() -> None:
     assert_same_state(other, *before)
 
 
-@pytest.mark.parametrize(("numbers", "key"), [({"n_step": 3}, "n_step: 1"), (PRIORITIZED, "prioritized: null")])
 @pytest.mark.parametrize("trainer", ["sac", "sac_ln", "dqn"])
-def test_sequences_are_drawn_evenly_and_by_single_steps(trainer: str, numbers: dict[str, Any], key: str) -> None:
+def test_sequences_are_drawn_evenly(trainer: str) -> None:
     network = {"memory": MemorySettings(memory_size=8, sequence_length=4)}
-    options: Any = {"sac": settings, "sac_ln": sac_ln_settings, "dqn": dqn_settings}[trainer](network, **numbers)
-    with pytest.raises(SettingsError, match=f"{trainer} learns from sequences if the network has a memory; set {key}"):
+    options: Any = {"sac": settings, "sac_ln": sac_ln_settings, "dqn": dqn_settings}[trainer](network, **PRIORITIZED)
+    told = f"{trainer} learns from sequences if the network has a memory; set prioritized: null"
+    with pytest.raises(SettingsError, match=told):
         make_algorithm(Setup(behavior(DISCRETE), options, 1))
