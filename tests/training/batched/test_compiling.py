@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -133,10 +134,13 @@ def test_acting_is_compiled_at_once_and_draws_what_it_would_have_drawn(monkeypat
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the compiler's
-def test_compiled_steps_are_the_same_steps(monkeypatch: pytest.MonkeyPatch, learner: Any) -> None:
-    monkeypatch.setattr(inductor, "compile_threads", 1)  # no pool of processes that import torch
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.nightly)])
+def test_compiled_steps_are_the_same_steps(monkeypatch: pytest.MonkeyPatch, learner: Any, backend: str) -> None:
+    """The first backend traces as the second does, but compiles no C++, which takes most of the time."""
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
     env, plain = begun(), begun()
-    found, said = choose("on", env, [(learner, [0, 1])], 1)
+    with inductor.patch(compile_threads=1):  # no pool of processes that import torch
+        found, said = choose("on", env, [(learner, [0, 1])], 1)
     if not found:
         pytest.skip(said)
     for step in range(20):
