@@ -39,7 +39,9 @@ def _signals_as_a_terminal_has_them() -> None:
 _signals_as_a_terminal_has_them()
 
 # A shared machine may stop for a second at any point: time limits are pytest-timeout's business, one for each test.
-settings.register_profile("tau-trainer", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("tau-trainer", max_examples=50, **PATIENT)
+settings.register_profile("tau-trainer-nightly", max_examples=400, **PATIENT)
 settings.load_profile("tau-trainer")
 
 
@@ -84,6 +86,12 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--all`, which `tools/bootstrap.py test --all` passes on."""
     parser.addoption("--all", action="store_true", dest="nightly", help="run the tests marked `nightly` as well")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """At night, property tests look at more examples."""
+    if config.getoption("nightly", False):
+        settings.load_profile("tau-trainer-nightly")
 
 
 @pytest.hookimpl(wrapper=True)

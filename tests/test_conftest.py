@@ -18,6 +18,7 @@ CONFTEST = Path(__file__).with_name("conftest.py")
 TESTS = """
 import signal, subprocess, sys
 import pytest
+from hypothesis import settings
 
 SHOW = "import signal as s; print([s.getsignal(s.SIGINT) is s.default_int_handler, s.getsignal(s.SIGHUP) is s.SIG_DFL])"
 
@@ -27,6 +28,9 @@ def test_signals():
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
     child = subprocess.run([sys.executable, "-c", SHOW], capture_output=True, text=True)
     assert child.stdout == "[True, True]\\n"
+
+def test_examples():
+    print(f"{settings().max_examples} examples")
 
 @pytest.mark.nightly
 def test_nightly():
@@ -64,9 +68,13 @@ def test_ignored_signals_are_not_handed_down_to_tests_and_their_children(tmp_pat
     assert "1 passed" in done.stdout
 
 
-@pytest.mark.parametrize(("arguments", "ran"), [([], False), (["--all"], True)])
-def test_nightly_tests_run_only_with_all(tmp_path: Path, arguments: list[str], ran: bool) -> None:
-    assert ("::test_nightly" in run(tmp_path, "--collect-only", *arguments).stdout) == ran
+@pytest.mark.parametrize(("arguments", "ran", "examples"), [([], False, 50), (["--all"], True, 400)])
+def test_nightly_tests_and_more_examples_run_only_with_all(
+    tmp_path: Path, arguments: list[str], ran: bool, examples: int
+) -> None:
+    told = run(tmp_path, "-vvs", *arguments).stdout
+    assert ("::test_nightly" in told) == ran
+    assert f"{examples} examples" in told
 
 
 class Marked:
