@@ -124,7 +124,8 @@ def draw_comparison(result: Comparison) -> Figure:
     """Plot of every candidate's smoothed reward or loss over its decisions, best first, with means in the legend."""
     figure, [axes] = new_figure(result.search, 1)
     for place, trial in enumerate(result.tried):
-        points, mean = trial.outcome.values(result.metric), trial.outcome.mean(result.metric)
+        points = trial.outcome.values(result.metric)
+        mean = trial.outcome.mean(result.metric)
         if not points or trial.error is not None:
             continue
         x, y = smoothed_points(points)

@@ -237,11 +237,11 @@ class SACLNTrainerSettings(TrainerSettings):
             return data
         network, numbers = data.get("network_settings"), data.get("hyperparameters", {})
         memory = network.get("memory") if isinstance(network, Mapping) else getattr(network, "memory", None)
-        given = dict(memory) if isinstance(memory, Mapping | MemorySettings) else {}
-        length = given.get("sequence_length", MemorySettings().sequence_length)
-        if memory is None or not isinstance(numbers, Mapping) or type(length) is not int:
-            return data  # or it is refused later
-        return {**data, "hyperparameters": {"batch_size": _SEQUENCES * length, **numbers}}
+        if not isinstance(memory, Mapping | MemorySettings) or not isinstance(numbers, Mapping):
+            return data  # there is none, or it is refused later
+        length = (dict(MemorySettings()) | dict(memory))["sequence_length"]
+        size = {"batch_size": _SEQUENCES * length} if type(length) is int else {}
+        return {**data, "hyperparameters": size | {**numbers}}
 
 
 class DQNTrainerSettings(TrainerSettings):

@@ -134,7 +134,8 @@ def evaluate(
     rows = dataset.test
     centres = targets(dataset, profile)
     known = centres[: dataset.training_answers]
-    output, train_output = _actions(act, rows, profile), _actions(act, dataset.train, profile)
+    output = _actions(act, rows, profile)
+    train_output = _actions(act, dataset.train, profile)
     wanted, train_wanted = centres[rows.answer_index], centres[dataset.train.answer_index]
     right: BoolArray = nearest(output, known) == rows.answer_index
     seen = rows.answer_index < dataset.training_answers

@@ -9,7 +9,8 @@ continuous actions, ``b`` branches, ``M`` their sizes together, ``S`` reward str
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
@@ -17,6 +18,9 @@ from tau_trainer.algorithms.accelerators.scripting import scripted
 from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatch
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
 from tau_trainer.models.soft_actor_critic import TWINS, SoftActorCritic
+
+Weights = TypeVar("Weights")
+_HEADS = "network.action", "network.value", "q"
 
 
 class SoftWeights(NamedTuple):
@@ -74,26 +78,15 @@ class SACCoefficients(NamedTuple):
     learning_rate: float
 
 
-def named_soft_weights(views: dict[str, torch.Tensor]) -> SoftWeights:
-    """The parameters of a module, or their gradients, under this file's names."""
-    layers = sum(name.startswith("q.body.") for name in views) // 2
-
-    def body(owner: str, kind: str) -> list[torch.Tensor]:
-        return [views[f"{owner}.body.{layer}.{kind}"] for layer in range(layers)]
-
-    return SoftWeights(
-        body_weight=body("network", "weight"),
-        body_bias=body("network", "bias"),
-        action_weight=views["network.action.weight"],
-        action_bias=views["network.action.bias"],
-        value_weight=views["network.value.weight"],
-        value_bias=views["network.value.bias"],
-        q_body_weight=body("q", "weight"),
-        q_body_bias=body("q", "bias"),
-        q_weight=views["q.weight"],
-        q_bias=views["q.bias"],
-        log_coefficients=views["log_coefficients"],
-    )
+def named_weights(make: Callable[..., Weights], heads: tuple[str, ...], views: dict[str, torch.Tensor]) -> Weights:
+    """A module's parameters, or their gradients, as it is named here: hidden layers of policy and Qs, and ``heads``."""
+    layers = range(sum(name.startswith("q.body.") for name in views) // 2)
+    found: dict[str, Any] = {"log_coefficients": views["log_coefficients"]}
+    for kind in ("weight", "bias"):
+        for prefix, owner in (("", "network"), ("q_", "q")):
+            found[f"{prefix}body_{kind}"] = [views[f"{owner}.body.{layer}.{kind}"] for layer in layers]
+        found |= {f"{head.rpartition('.')[2]}_{kind}": views[f"{head}.{kind}"] for head in heads}
+    return make(**found)
 
 
 def new_soft_workspace(weights: SoftWeights, batch: int) -> SoftWorkspace:
@@ -313,8 +306,8 @@ class FusedSoftSteps:
     def __init__(self, module: SoftActorCritic, parameters: FlatParameters) -> None:
         self._optimizer = parameters.optimizer
         views = parameters.views(parameters.optimizer.parameters)
-        self._weights = named_soft_weights(views)
-        self._gradient = named_soft_weights(parameters.views(parameters.optimizer.gradient))
+        self._weights = named_weights(SoftWeights, _HEADS, views)
+        self._gradient = named_weights(SoftWeights, _HEADS, parameters.views(parameters.optimizer.gradient))
         followed = [name.removeprefix("target.") for name in views if name.startswith("target.")]
         critic = [f"target.body.{layer}" for layer in range(len(module.target.body))]
         self._target = SoftTarget(

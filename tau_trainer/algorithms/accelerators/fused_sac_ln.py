@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 import torch
 
-from tau_trainer.algorithms.accelerators.fused_sac import SoftTarget, back, through, weigh
+from tau_trainer.algorithms.accelerators.fused_sac import SoftTarget, back, named_weights, through, weigh
 from tau_trainer.algorithms.accelerators.scripting import scripted
 from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatch
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
 from tau_trainer.models.soft_actor_critic import TWINS, NormalizedSoftActorCritic
+
+_HEADS = "network.action", "q"
 
 
 class NormalizedWeights(NamedTuple):
@@ -75,26 +77,6 @@ class SACLNCoefficients(NamedTuple):
     least: torch.Tensor
     """[1 + b]: lower bounds of these logarithms."""
     learning_rate: float
-
-
-def named_normalized_weights(views: dict[str, torch.Tensor]) -> NormalizedWeights:
-    """The parameters of a module, or their gradients, under this file's names."""
-    layers = sum(name.startswith("q.body.") for name in views) // 2
-
-    def body(owner: str, kind: str) -> list[torch.Tensor]:
-        return [views[f"{owner}.body.{layer}.{kind}"] for layer in range(layers)]
-
-    return NormalizedWeights(
-        body_weight=body("network", "weight"),
-        body_bias=body("network", "bias"),
-        action_weight=views["network.action.weight"],
-        action_bias=views["network.action.bias"],
-        q_body_weight=body("q", "weight"),
-        q_body_bias=body("q", "bias"),
-        q_weight=views["q.weight"],
-        q_bias=views["q.bias"],
-        log_coefficients=views["log_coefficients"],
-    )
 
 
 def new_normalized_workspace(weights: NormalizedWeights, batch: int) -> NormalizedWorkspace:
@@ -358,8 +340,9 @@ class FusedNormalizedSteps:
             all=[views[f"q_target.{name}"] for name in followed],
             source=[views[f"q.{name}"] for name in followed],
         )
-        gradient = named_normalized_weights(parameters.views(parameters.optimizer.gradient))
-        self._networks = NormalizedNetworks(named_normalized_weights(views), gradient, target, parameters.optimizer)
+        slopes = parameters.views(parameters.optimizer.gradient)
+        weights, gradient = (named_weights(NormalizedWeights, _HEADS, of) for of in (views, slopes))
+        self._networks = NormalizedNetworks(weights, gradient, target, parameters.optimizer)
         self._space: NormalizedWorkspace | None = None
         self._steps = scripted(run_normalized_steps)
 

@@ -65,7 +65,7 @@ class QLearning:
         network, target = self._module.network, self._module.target
         worth = self._after(target, batch)  # [n, M]
         scores = self._after(network, batch) if self._hyperparameters.double else worth  # [n, M]: scores to choose by
-        following = worth.gather(1, self.best(scores, batch)).mean(dim=1, keepdim=True)  # [n, 1]
+        following = worth.gather(1, self.best(scores, batch)).mean(1, keepdim=True)  # [n, 1]
         return targets(batch, self._gamma, following, self._hyperparameters.n_step)[:, 0]
 
     def best(self, scores: torch.Tensor, batch: Transitions) -> torch.Tensor:

@@ -114,7 +114,7 @@ def targets(batch: Transitions, gammas: torch.Tensor | float, after: torch.Tenso
     lasts = _lasts(batch)[:, None]
     for _ in range(n_step - 1):
         # What follows is the next transition's own target, of one reward less; after the last one, it is its value.
-        said = torch.addcmul(batch.rewards, weights, torch.where(lasts, after, said.roll(-1, dims=0)))
+        said = torch.addcmul(batch.rewards, weights, torch.where(lasts, after, said.roll(-1, 0)))
     return said
 
 
