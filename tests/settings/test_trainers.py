@@ -270,6 +270,7 @@ def test_a_minibatch_of_sac_ln_is_eight_sequences_if_its_network_has_a_memory() 
         (memory | {"hyperparameters": 5}, "hyperparameters"),
         (of_length("many"), "network_settings.memory.sequence_length"),
         (of_length(0), "network_settings.memory.sequence_length"),
+        (of_length(None), "network_settings.memory.sequence_length"),
         ({"network_settings": {"memory": 3}}, "network_settings.memory"),
     ):
         with pytest.raises(ValidationError, match=place):
