@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tau_trainer.bridge.agent_records import AgentDecoder
@@ -315,7 +315,6 @@ def test_records_that_cannot_be_read(record: bytes) -> None:
         AgentDecoder("B").specs(delimited(1, record) + delimited(1, b""))
 
 
-@settings(max_examples=50)
 @given(steps(unknown=False))
 def test_encoder_and_decoder_agree_after_any_history(step: tuple[BehaviorSpec, list[Agent]]) -> None:
     spec, agents = step

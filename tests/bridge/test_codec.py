@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tau_trainer.bridge.codec import (
@@ -118,7 +118,6 @@ class TestByteVectors:
         assert engine_message([(spec, [agent])]) == ONE_STEP
 
 
-@settings(max_examples=50)
 @given(data=st.data())
 @pytest.mark.parametrize("messages", [PACKED, UNPACKED], ids=["packed", "unpacked"])
 def test_what_any_engine_sends_is_read(data: st.DataObject, messages: Messages) -> None:
@@ -138,7 +137,6 @@ def test_what_any_engine_sends_is_read(data: st.DataObject, messages: Messages) 
 PICTURE, PIXELS = ObservationSpec("", (2, 1, 2), IMAGE), np.arange(4, dtype=np.float32).reshape(2, 1, 2)
 
 
-@settings(max_examples=50)
 @given(steps(unknown=False))
 @example(
     (BehaviorSpec(NAME, (PICTURE,), ActionSpec(2)), [Agent(0, (np.arange(4, dtype=np.float32).reshape(2, 1, 2),))])

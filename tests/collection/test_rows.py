@@ -3,7 +3,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tau_trainer.collection.rows import RowTable
@@ -65,7 +65,6 @@ def test_no_agents() -> None:
     assert len(table.rows) == 0
 
 
-@settings(max_examples=50)
 @example([(False, [2**16 - 1]), (False, [2**16]), (True, [2**16 - 1]), (False, [2**16])])
 @given(st.lists(st.tuples(st.booleans(), st.lists(IDS, unique=True, max_size=12)), max_size=25))
 def test_as_a_dictionary_with_a_free_list_would(calls: list[tuple[bool, list[int]]]) -> None:

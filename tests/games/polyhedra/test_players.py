@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tau_trainer.envs.batched import Draws
@@ -58,7 +58,6 @@ def test_zeillinger_of_equal_pairs_the_first_and_lex_the_least_coordinates() -> 
         lambda d: st.lists(st.lists(st.integers(0, 5), min_size=d, max_size=d), min_size=2, max_size=6)
     )
 )
-@settings(max_examples=50)
 def test_zeillinger_and_hitting_sets_as_with_lists(points: list[list[int]]) -> None:
     game = twin.reduced(points)
     assert named("zeillinger", game) == [set(twin.zeillinger(game))]
