@@ -124,6 +124,11 @@ class BehaviorSpec:
         team = self.name.partition("?team=")[2]
         return int(team) if team.isdecimal() else 0
 
+    @property
+    def has_goals(self) -> bool:
+        """Whether any sensor is a goal signal."""
+        return any(sensor.observation_type is ObservationType.GOAL_SIGNAL for sensor in self.observations)
+
 
 Behaviors = Mapping[str, BehaviorSpec]
 """Behaviors by full name."""

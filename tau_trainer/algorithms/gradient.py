@@ -32,7 +32,7 @@ from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.rewards.sums import EpisodeSums
 from tau_trainer.settings.networks import expanded
 from tau_trainer.settings.signals import LEARNED
-from tau_trainer.specs import Float64Array, Json, Observations, ObservationType
+from tau_trainer.specs import Float64Array, Json, Observations
 
 
 class GradientAlgorithm(Algorithm):
@@ -256,9 +256,8 @@ class GradientAlgorithm(Algorithm):
         network = self.settings.network_settings
         memory = network.memory
         kinds = [kind_of(sensor) for sensor in self.spec.observations]
-        goals = any(sensor.observation_type is ObservationType.GOAL_SIGNAL for sensor in self.spec.observations)
         blocks = {"vis_encode_type": network.vis_encode_type} if "image" in kinds else {}
-        blocks |= {"goal_conditioning_type": network.goal_conditioning_type} if goals else {}
+        blocks |= {"goal_conditioning_type": network.goal_conditioning_type} if self.spec.has_goals else {}
         return {
             **blocks,
             **learner,

@@ -129,8 +129,7 @@ def make_encoders(
         SettingsError: networks do not support a sensor, or it does not suit the settings.
     """
     vectors, others = sensors_of(spec)
-    goals = any(sensor.observation_type is ObservationType.GOAL_SIGNAL for sensor in spec.observations)
-    hyper = goals and settings.goal_conditioning_type == "hyper"
+    hyper = spec.has_goals and settings.goal_conditioning_type == "hyper"
     encoders = torch.nn.ModuleList()
     if not others and not hyper:
         return encoders, sum(spec.observations[i].size for i in vectors), 0

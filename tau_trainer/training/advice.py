@@ -53,10 +53,9 @@ def advised_trainer(room: float, reasons: Collection[str] = ()) -> str:
 
 def reasons_for_ppo(spec: BehaviorSpec, trainer: TrainerSettings) -> frozenset[str]:
     """Why ``docs/guides/slow-games.md`` says to use PPO for a behavior at any speed, each as a clause; empty: no."""
-    searches = [name for name in trainer.reward_signals if name in _SEARCHES]
-    reasons = [f"rewards are so rare that agents need {name}" for name in searches]
-    if any(len(sensor.shape) == 3 for sensor in spec.observations):
-        reasons.append("agents see images")
+    reasons = [f"rewards are so rare that agents need {name}" for name in trainer.reward_signals if name in _SEARCHES]
+    if spec.has_goals:
+        reasons.append("agents have a goal signal")
     return frozenset(reasons)
 
 

@@ -108,13 +108,13 @@ def test_ppo_if_there_are_reasons_and_sac_gives_way() -> None:
     costs = {name: {"3DBall": 1e-4} for name in candidates}
     costs[SLOW] = {"3DBall": 1e-4}
     found = advice_of(Measured(game(100), costs), settings, candidates, REASONS)
-    said = f"If agents see images and rewards are rare, {USUAL} needs fewer decisions than {SLOW}."
+    said = f"If agents have a goal signal and rewards are rare, {USUAL} needs fewer decisions than {SLOW}."
     assert (found.trainer, found.why) == (USUAL, said)
     refused = Measured(game(100), costs, {USUAL: "no"})
     assert advice_of(refused, settings, candidates, REASONS).why == "no"
 
 
-REASONS = frozenset({"rewards are rare", "agents see images"})
+REASONS = frozenset({"rewards are rare", "agents have a goal signal"})
 
 
 class Bench:

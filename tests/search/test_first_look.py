@@ -94,11 +94,11 @@ def test_progress_and_sentences_reach_the_caller(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("name", [spec.short_name for spec in SHOWN])
 def test_the_reasons_of_all_behaviors_count(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    reasons = {name: frozenset({"agents see images"})}
+    reasons = {name: frozenset({"agents have a goal signal"})}
     monkeypatch.setattr(first_look, "reasons_for_ppo", lambda spec, trainer: reasons.get(spec.short_name, frozenset()))
     Bench(monkeypatch)
     found = FirstLook(SETTINGS, 6.0).run()
-    said = "If agents see images, ppo needs fewer decisions than sac_ln."
+    said = "If agents have a goal signal, ppo needs fewer decisions than sac_ln."
     assert {(each.trainer, each.why) for each in found} == {(USUAL, said)}
 
 

@@ -12,7 +12,7 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.settings.document import configs_folder, read_document
 from tau_trainer.settings.upgrading import dumped
-from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec
+from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
 from tau_trainer.training.advice import (
     LEAST_STEPS,
     SLOW,
@@ -44,19 +44,21 @@ def test_the_least_is_enough() -> None:
 
 @given(ROOMS)
 def test_a_reason_for_ppo_holds_at_any_speed(room: float) -> None:
-    assert advised_trainer(room, {"agents see images"}) == USUAL
+    assert advised_trainer(room, {"agents have a goal signal"}) == USUAL
 
 
 @pytest.mark.parametrize("signal", ["curiosity", "rnd"])
-def test_reasons_for_ppo_are_images_and_rewards_that_must_be_searched_for(signal: str) -> None:
+def test_reasons_for_ppo_are_a_goal_signal_and_rewards_that_must_be_searched_for(signal: str) -> None:
     variable = (DimensionProperty.VARIABLE_SIZE, DimensionProperty.NONE)
     others = ObservationSpec("list", (5, 2), variable), ObservationSpec("v", (4,))
-    plain, images = (BehaviorSpec("B", each, ActionSpec(2, (3,))) for each in (others, (IMAGE, *others)))
+    goal = ObservationSpec("goal", (2,), observation_type=ObservationType.GOAL_SIGNAL)
+    sensors = (IMAGE, *others), (*others, goal)
+    plain, goals = (BehaviorSpec("B", each, ActionSpec(2, (3,))) for each in sensors)
     changes: dict[str, Any] = {"default_settings.network_settings.memory": {}}
     trainer = load_settings(None, changes).of_behavior("B")
     searching = load_settings(None, {f"default_settings.reward_signals.{signal}": {}}).of_behavior("B")
     assert reasons_for_ppo(plain, trainer) == frozenset()
-    assert reasons_for_ppo(images, trainer) == {"agents see images"}
+    assert reasons_for_ppo(goals, trainer) == {"agents have a goal signal"}
     assert reasons_for_ppo(plain, searching) == {f"rewards are so rare that agents need {signal}"}
 
 
