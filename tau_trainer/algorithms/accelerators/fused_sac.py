@@ -79,7 +79,7 @@ class SACCoefficients(NamedTuple):
 
 
 def named_weights(make: Callable[..., Weights], heads: tuple[str, ...], views: dict[str, torch.Tensor]) -> Weights:
-    """A module's parameters, or their gradients, as it is named here: hidden layers of policy and Qs, and ``heads``."""
+    """A module's parameters or gradients, as they are named here: hidden layers of policy and Qs, and ``heads``."""
     layers = range(sum(name.startswith("q.body.") for name in views) // 2)
     found: dict[str, Any] = {"log_coefficients": views["log_coefficients"]}
     for kind in ("weight", "bias"):
