@@ -16,7 +16,7 @@ from tests import conftest
 
 CONFTEST = Path(__file__).with_name("conftest.py")
 TESTS = """
-import signal, subprocess, sys
+import gc, signal, subprocess, sys
 import pytest
 from hypothesis import settings
 
@@ -28,6 +28,10 @@ def test_signals():
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
     child = subprocess.run([sys.executable, "-c", SHOW], capture_output=True, text=True)
     assert child.stdout == "[True, True]\\n"
+
+def test_garbage():
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 0
 
 def test_examples():
     print(f"{settings().max_examples} examples")
@@ -75,6 +79,7 @@ def test_nightly_tests_and_more_examples_run_only_with_all(
     told = run(tmp_path, "-vvs", *arguments).stdout
     assert ("::test_nightly" in told) == ran
     assert f"{examples} examples" in told
+    assert " failed" not in told
 
 
 class Marked:

@@ -134,8 +134,7 @@ class MetricsHub:
     def pending(self, behavior: str, wanted: Sequence[str]) -> dict[str, Statistics]:
         """Statistics of the ``wanted`` keys since the last flush, for a checkpoint."""
         with self._lock:
-            series = self._series.get(behavior, {})
-            earlier = self._reported.get(behavior, {})
+            series, earlier = self._series.get(behavior, {}), self._reported.get(behavior, {})
             found = {key: series[None, key].statistics() for key in wanted if (None, key) in series}
             known = together(earlier, found)
         return {key: known[key] for key in wanted if key in known and known[key].count}
@@ -186,8 +185,7 @@ class MetricsHub:
         """
         now = self._clock()
         with self._lock:
-            series = self._series.pop(behavior, {})
-            earlier = self._reported.pop(behavior, {})
+            series, earlier = self._series.pop(behavior, {}), self._reported.pop(behavior, {})
             state = self._behaviors.setdefault(behavior, _Behavior(0, self._started))
             end = now if state.rested is None else state.rested
             seconds, decisions = end - state.time, step - state.step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -14,6 +15,7 @@ from pydantic import (
     SerializeAsAny,
     SerializerFunctionWrapHandler,
     Tag,
+    ValidationError,
     field_validator,
     model_serializer,
     model_validator,
@@ -47,7 +49,7 @@ from tau_trainer.settings.signals import (
 )
 
 _SEQUENCES = 8
-"""Sequences in a minibatch of ``sac_ln`` by default: two, of which 128 decisions would consist, differ too much."""
+"""Sequences in a minibatch of ``sac_ln`` by default. 128 decisions are only two, so minibatches would differ a lot."""
 LEAST_SUMMARIES = 20
 """Minimum points of a run's curve with ``summary_freq: auto``, even if the run is short."""
 SummaryFreq = Annotated[
@@ -237,11 +239,11 @@ class SACLNTrainerSettings(TrainerSettings):
             return data
         network, numbers = data.get("network_settings"), data.get("hyperparameters", {})
         memory = network.get("memory") if isinstance(network, Mapping) else getattr(network, "memory", None)
-        if not isinstance(memory, Mapping | MemorySettings) or not isinstance(numbers, Mapping):
-            return data  # there is none, or it is refused later
-        length = (dict(MemorySettings()) | dict(memory))["sequence_length"]
-        size = {"batch_size": _SEQUENCES * length} if type(length) is int else {}
-        return {**data, "hyperparameters": size | {**numbers}}
+        if memory is not None and isinstance(numbers, Mapping):
+            with suppress(ValidationError):  # it is reported with its place later
+                length = MemorySettings.model_validate(memory).sequence_length
+                return {**data, "hyperparameters": {"batch_size": _SEQUENCES * length, **numbers}}
+        return data
 
 
 class DQNTrainerSettings(TrainerSettings):

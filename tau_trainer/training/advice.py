@@ -54,7 +54,7 @@ def advised_trainer(room: float, reasons: Collection[str] = ()) -> str:
 def reasons_for_ppo(spec: BehaviorSpec, trainer: TrainerSettings) -> frozenset[str]:
     """Why ``docs/guides/slow-games.md`` says to use PPO for a behavior at any speed, each as a clause; empty: no."""
     reasons = [f"rewards are so rare that agents need {name}" for name in trainer.reward_signals if name in _SEARCHES]
-    if spec.has_goals:
+    if spec.has_goals and getattr(trainer.hyperparameters, "hindsight", None) is None:
         reasons.append("agents have a goal signal")
     return frozenset(reasons)
 

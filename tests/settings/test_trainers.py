@@ -265,6 +265,7 @@ def test_a_minibatch_of_sac_ln_is_eight_sequences_if_its_network_has_a_memory() 
     short = NormalizingNetworkSettings(memory=MemorySettings(sequence_length=16))
     assert batch_size({"network_settings": short}) == batch_size(of_length(16)) == 128
     assert batch_size(of_length(200)) == 1600
+    assert batch_size(of_length("1e2")) == batch_size(of_length(1e2)) == 800
     assert batch_size(memory | {"hyperparameters": {"batch_size": 64}}) == 64
     for wrong, place in (
         (memory | {"hyperparameters": 5}, "hyperparameters"),

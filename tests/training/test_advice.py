@@ -59,6 +59,9 @@ def test_reasons_for_ppo_are_a_goal_signal_and_rewards_that_must_be_searched_for
     searching = load_settings(None, {f"default_settings.reward_signals.{signal}": {}}).of_behavior("B")
     assert reasons_for_ppo(plain, trainer) == frozenset()
     assert reasons_for_ppo(goals, trainer) == {"agents have a goal signal"}
+    hindsight = {"trainer_type": "sac", "hyperparameters": {"hindsight": {"achieved": "v", "goal": "goal"}}}
+    learns_from_goals = load_settings(None, {"default_settings": hindsight}).of_behavior("B")
+    assert reasons_for_ppo(goals, learns_from_goals) == frozenset()
     assert reasons_for_ppo(plain, searching) == {f"rewards are so rare that agents need {signal}"}
 
 

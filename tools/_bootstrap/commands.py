@@ -26,7 +26,7 @@ QUICK = (
 )
 """The part of `tests/` that `check` runs if nothing has changed: it needs no engine, and about half a minute."""
 BUDGET_SECONDS = 50.0
-"""Maximum total time of the tests that `check` chooses, with two workers."""
+"""Maximum total time of the tests that `check` chooses."""
 TYPES = "mypy --strict"
 QUICK_MARKS = ("not slow", "not slow and not conformance")
 """pytest markers for the tests named on `check`'s command line, and for those that it chooses."""

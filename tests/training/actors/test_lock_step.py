@@ -40,7 +40,7 @@ ROLLOUTS = FILE.replace("trainer_type: sac", "trainer_type: ppo").replace(
 )
 """The same of an algorithm that learns from rollouts, which 30 is one of: 15 of each actor."""
 NORMALIZED = FILE.replace("trainer_type: sac", "trainer_type: sac_ln")
-both = pytest.mark.parametrize(
+every_file = pytest.mark.parametrize(
     "file", [FILE, ROLLOUTS, pytest.param(NORMALIZED, marks=pytest.mark.slow)], ids=["replay", "rollouts", "sac_ln"]
 )
 
@@ -75,7 +75,7 @@ def assert_same(folder: Path, first: str, second: str) -> None:
     assert (folder / first / model).read_bytes() == (folder / second / model).read_bytes()
 
 
-@both
+@every_file
 def test_the_same_seed_is_the_same_run_also_where_it_was_killed_and_resumed(tmp_path: Path, file: str) -> None:
     """The one that is killed is slower, too."""
     whole = begin(settings_of(tmp_path, "whole", file), command="learn")
@@ -91,7 +91,7 @@ def test_the_same_seed_is_the_same_run_also_where_it_was_killed_and_resumed(tmp_
 
 
 @pytest.mark.slow
-@both
+@every_file
 def test_the_same_seed_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
     """The second is slower, and an actor of its dies before it has handed anything over."""
     monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 0.01)
