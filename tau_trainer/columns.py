@@ -92,6 +92,8 @@ GROUP = Column("group", (), np.int32)
 """The agent's group, numbered by its environment; 0: none. Each environment has its own numbering."""
 TEAM = Column("team", (), np.int32)
 """The number after ``?team=`` in the name of the agent's behavior: several teams can feed one learner."""
+EXTRINSIC = "extrinsic"
+"""The reward stream that the engine or the AgentTrainer pays."""
 KNOWN = (MOMENT, GROUP, TEAM)
 """Data in a message in addition to rewards and observations; a memory stores those that it has columns for."""
 

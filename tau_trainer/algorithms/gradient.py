@@ -21,14 +21,13 @@ from tau_trainer.algorithms.cloning import Cloning
 from tau_trainer.algorithms.parameters import FlatParameters, fitting
 from tau_trainer.algorithms.schedules import learning_rate
 from tau_trainer.algorithms.signals import CopySums, Signal, log_prob
-from tau_trainer.columns import Arrays, Column, action_columns, observation_columns
+from tau_trainer.columns import EXTRINSIC, Arrays, Column, action_columns, observation_columns
 from tau_trainer.errors import CheckpointError, NonFiniteError
 from tau_trainer.memory import Rollout, RolloutMemory
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic, Policy, make_policy
 from tau_trainer.models.blocks import kind_of
 from tau_trainer.models.policy import all_finite
-from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.rewards.sums import EpisodeSums
 from tau_trainer.settings.networks import expanded
 from tau_trainer.settings.signals import LEARNED
@@ -139,7 +138,7 @@ class GradientAlgorithm(Algorithm):
         """Rewards of the episodes that end in a paid rollout, by TensorBoard name."""
         rewards = []
         for stream in self.streams:
-            paid = stream.rewards(rollout).mean(axis=1)
+            paid = rollout.earned(stream.name).mean(axis=1)
             rewards.append(paid * stream.strength)
         return self.of_episodes(self._sums.add(rollout, np.stack(rewards, axis=1), source))
 

@@ -12,13 +12,13 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.minibatches import Samples, exact, shuffled
 from tau_trainer.algorithms.readers import RolloutReader
+from tau_trainer.columns import EXTRINSIC
 from tau_trainer.memory import Groups
 from tau_trainer.memory.advantages import lambda_returns
 from tau_trainer.models import ActorCritic
 from tau_trainer.models.actor_critic import MEMORY
 from tau_trainer.models.group_critic import CRITIC, GroupActorCritic, GroupCritic
 from tau_trainer.models.observation_encoder import Inputs
-from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.specs import BoolArray, IndexArray
 
 if TYPE_CHECKING:

@@ -54,7 +54,7 @@ from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.algorithms.readers import Reader, RolloutReader, SequenceReader, TensorReader
 from tau_trainer.algorithms.schedules import BETA_FLOOR, EPSILON_FLOOR, scheduled
 from tau_trainer.columns import Arrays, Column
-from tau_trainer.memory import Rollout, RolloutMemory, TensorRollout, Work, WorkData, joined
+from tau_trainer.memory import Rollout, RolloutMemory, TensorRollout, Work, WorkData, experience, joined
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
 from tau_trainer.models.observation_encoder import Inputs
@@ -121,8 +121,7 @@ class PPO(GradientAlgorithm):
     @override
     @torch.no_grad()
     def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
-        started, work = time.perf_counter(), Work.of(work)
-        new, older = Rollout(work.data) if work.tensors is None else work.tensors, self._older
+        started, new, older = time.perf_counter(), experience(work), self._older
         if isinstance(new, Rollout) and not len(new):
             raise ValueError("an update needs at least one transition")
 
@@ -134,7 +133,7 @@ class PPO(GradientAlgorithm):
         with self.whole_or_nothing():
             if isinstance(new, Rollout):
                 self.check_input(new)
-            reader = self.read(new if older is None else Rollout(joined(older, work.data)))
+            reader = self.read(new if older is None else Rollout(joined(older, work)))
             if reader.rows.count == 0:  # in every copy, all agents had left
                 return {}
             statistics = dict[str, Any](self._pay(reader, new) if self.signals else {})
@@ -148,7 +147,7 @@ class PPO(GradientAlgorithm):
             if self.cloning is not None:
                 statistics |= self.cloning.learn(progress)
             if isinstance(new, Rollout) and self.rollout_size < (self._hyperparameters.buffer_size or 0):
-                self._older = self._kept(work.data, new)
+                self._older = self._kept(work, new)
             if self._shrink_at is not None and progress >= self._shrink_at and not self._shrunk:
                 self._shrink()
         return statistics | self.finished(new if isinstance(new, Rollout) else None, started)

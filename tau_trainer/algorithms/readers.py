@@ -28,6 +28,7 @@ from tau_trainer.algorithms.batched.acting import inputs_of
 from tau_trainer.algorithms.minibatches import MemberRows, Rows, Samples, SharedRows, SplitRows, exact, shuffled
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.algorithms.signals import CopySums, experience_of
+from tau_trainer.columns import EXTRINSIC
 from tau_trainer.memory import Rollout, TensorRollout
 from tau_trainer.memory.advantages import gae
 from tau_trainer.models import ActorCritic, Normalizer
@@ -35,7 +36,7 @@ from tau_trainer.models.actor_critic import MEMORY, as_tensor
 from tau_trainer.models.distributions import forbidden_of
 from tau_trainer.models.observation_encoder import Inputs
 from tau_trainer.rewards.learned import Experience
-from tau_trainer.rewards.streams import EXTRINSIC, RewardStream
+from tau_trainer.rewards.streams import RewardStream
 from tau_trainer.specs import BoolArray, Float64Array, IndexArray
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ class RolloutReader(Reader):
     @override
     def advantages(self, values: torch.Tensor, update: PolicyUpdate) -> tuple[torch.Tensor, torch.Tensor]:
         rollout = self._rollout
-        paid = {each.name: each.rewards(rollout) for each in update.streams}
+        paid = {each.name: rollout.earned(each.name) for each in update.streams}
         rows = rollout.after, rollout.beyond, rollout.next, rollout.goes_on
         after, beyond, following, goes_on = map(self._tensor, rows)
         # Row of each sample in the order of arrival.

@@ -11,7 +11,7 @@ from tau_trainer.memory.recorded import recorded
 from tau_trainer.memory.replay import Links, Replay
 from tau_trainer.memory.rollout import RolloutMemory
 from tau_trainer.memory.tensors import TensorRollout
-from tau_trainer.memory.trajectories import NO_TRANSITIONS, Rollout
+from tau_trainer.memory.trajectories import NO_TRANSITIONS, Rollout, experience
 
 __all__ = [
     "ACHIEVED",
@@ -29,6 +29,7 @@ __all__ = [
     "TensorRollout",
     "Work",
     "WorkData",
+    "experience",
     "gathered",
     "joined",
     "recorded",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -221,12 +222,7 @@ class RolloutMemory:
         self._carry(taken, fresh, records)
         self._open["record"][rows] = np.arange(1, 1 + len(rows))  # they are the first in the new log
         self._log, self._completed = fresh, 0
-        free, leases = self._free, [taken]
-
-        def release() -> None:
-            if leases:
-                free.append(leases.pop())
-
+        release = partial(self._free.extend, iter((taken,)))  # further calls find the iterator empty
         facts = {"horizon": self.horizon, "open": records, "carried": taken.carried}
         return Work({**self._data(taken), **facts}, release)
 

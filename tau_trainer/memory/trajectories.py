@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tau_trainer.columns import MOMENT, Rows
+from tau_trainer.columns import EXTRINSIC, MOMENT, Rows
 from tau_trainer.memory.advantages import gae
-from tau_trainer.memory.base import WorkData
+from tau_trainer.memory.base import Work, WorkData
 from tau_trainer.memory.rollout import GROUP_REWARD, RecordState
 from tau_trainer.specs import BoolArray, Float64Array, FloatArray, IntArray, Observations
+
+if TYPE_CHECKING:
+    from tau_trainer.memory.tensors import TensorRollout
 
 WENT_ON = "went_on"
 """Bool [records], in a rollout joined from several memories: records that were open at the start of their memory's."""
@@ -23,6 +26,13 @@ NO_TRANSITIONS: WorkData = {
     "horizon": 1,
 }
 """The data of a rollout that holds only the log's sentinel."""
+
+
+def experience(work: WorkData) -> Rollout | TensorRollout:
+    """The rollout of an update: the work's tensors if it has any, otherwise a reader of its data."""
+    if not isinstance(work, Work):
+        return Rollout(work)
+    return Rollout(work.data) if work.tensors is None else work.tensors
 
 
 class Rollout:
@@ -124,6 +134,11 @@ class Rollout:
     def group_reward(self) -> FloatArray | None:
         """float32 [N]: the reward of each agent's group; None if no group got any."""
         return self.column(GROUP_REWARD.name) if GROUP_REWARD.name in self._data else None
+
+    def earned(self, stream: str) -> FloatArray:
+        """float32 [N, R]: the reward of each transition from a stream that was paid, including its group's share."""
+        paid, shared = self.rewards[stream], self.group_reward
+        return paid if stream != EXTRINSIC or shared is None else paid + shared[:, None]
 
     @cached_property
     def version(self) -> IntArray:

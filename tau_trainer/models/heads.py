@@ -14,7 +14,7 @@ from typing_extensions import override
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.models import tensor_names as names
 from tau_trainer.models.distributions import LOG_SIGMA_RANGE, MASKED_LOGIT, branch_bounds, effective_mask
-from tau_trainer.models.mlp import Noise, NoisyPart, kaiming_normal_
+from tau_trainer.models.mlp import Head, Noise, kaiming_normal_
 from tau_trainer.specs import Actions, ActionSpec, BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -49,21 +49,6 @@ class Acting:
 
 
 SAMPLED = Acting()
-
-
-class Head(torch.nn.Module):
-    """``x @ weight + bias``, initially zero; ``noisy``: with :class:`NoisyPart`."""
-
-    def __init__(self, inputs: int, outputs: int, *, noisy: bool) -> None:
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.zeros(inputs, outputs))
-        self.bias = torch.nn.Parameter(torch.zeros(outputs))
-        self.noisy = NoisyPart(inputs, outputs) if noisy else None
-
-    def forward(self, x: torch.Tensor, noise: Noise | None = None) -> torch.Tensor:
-        """Outputs [n, outputs] from features [n, inputs]; ``noise`` None: without noise."""
-        outputs = torch.addmm(self.bias, x, self.weight)
-        return outputs if self.noisy is None or noise is None else outputs + self.noisy(x, noise)
 
 
 class ActionHead(Head):

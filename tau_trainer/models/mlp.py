@@ -70,6 +70,21 @@ class Layer(torch.nn.Module):
         return graph.linear(weight, bias, x, output)
 
 
+class Head(torch.nn.Module):
+    """``x @ weight + bias``, initially zero; ``noisy``: with :class:`NoisyPart`."""
+
+    def __init__(self, inputs: int, outputs: int, *, noisy: bool) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(inputs, outputs))
+        self.bias = torch.nn.Parameter(torch.zeros(outputs))
+        self.noisy = NoisyPart(inputs, outputs) if noisy else None
+
+    def forward(self, x: torch.Tensor, noise: Noise | None = None) -> torch.Tensor:
+        """Outputs [n, outputs] from features [n, inputs]; ``noise`` None: without noise."""
+        outputs = torch.addmm(self.bias, x, self.weight)
+        return outputs if self.noisy is None or noise is None else outputs + self.noisy(x, noise)
+
+
 class MLP(torch.nn.ModuleList):
     """Hidden layers of one or more *towers* of the same shape (actor and critic), each followed by an activation.
 

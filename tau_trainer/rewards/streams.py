@@ -6,14 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tau_trainer.specs import FloatArray
+from tau_trainer.columns import EXTRINSIC
 
 if TYPE_CHECKING:
-    from tau_trainer.memory import Rollout
     from tau_trainer.settings import RewardSignalSettings
-
-EXTRINSIC = "extrinsic"
-"""The stream that the engine or the AgentTrainer pays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +25,6 @@ class RewardStream:
     """Factor on the reward."""
     episodic: bool = True
     """Whether its returns stop at an episode's real end; otherwise they are bootstrapped there, as at a limit."""
-
-    def rewards(self, rollout: Rollout) -> FloatArray:
-        """float32 [N, R], before ``strength``: the reward of each transition, including its group's share."""
-        paid, group_reward = rollout.rewards[self.name], rollout.group_reward
-        return paid if self.name != EXTRINSIC or group_reward is None else paid + group_reward[:, None]
 
 
 def paid_streams(signals: Mapping[str, RewardSignalSettings], width: int) -> tuple[RewardStream, ...]:

@@ -12,13 +12,12 @@ from typing import Final
 import numpy as np
 
 from tau_trainer.collection.decisions import ExperienceSink, TauAgent
-from tau_trainer.columns import GROUP, Rows
+from tau_trainer.columns import EXTRINSIC, GROUP, Rows
 from tau_trainer.evaluation.episodes import EpisodeScores, earned
 from tau_trainer.memory import StepFacts
 from tau_trainer.metrics import MetricsHub, TaskKeys, keys
 from tau_trainer.models import Decision
 from tau_trainer.rewards import EngineReward, Rewarder, RewardResult
-from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.runs.callbacks import NOBODY, Callbacks, EpisodeInfo
 from tau_trainer.specs import Actions, Behaviors, BehaviorSpec, BoolArray, FloatArray, IntArray, StepBatch, Terminals
 

@@ -63,7 +63,7 @@ class Reinforce(Algorithm):
     def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
         rollout, gamma = Rollout(work), self.stream.gamma
         zeros = np.zeros((len(rollout), 1)), np.zeros((len(rollout.bootstrap_observations[0]), 1))
-        returns, _ = rollout.gae(self.stream.rewards(rollout), *zeros, gamma, 1.0)
+        returns, _ = rollout.gae(rollout.earned(self.stream.name), *zeros, gamma, 1.0)
         weight = gamma ** rollout.column("elapsed") * (returns[:, 0] - returns.mean()) / (returns.std() + 1e-8)
         actions = [torch.from_numpy(rollout.column(name).copy()) for name in ("continuous", "discrete")]
         outputs = self.network.outputs(self.network.prepare(rollout.observations))

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from tau_trainer.columns import GROUP, MOMENT, TEAM, Column
 from tau_trainer.memory import Rollout, RolloutMemory, StepFacts, Work, gathered, joined, rollout
-from tau_trainer.rewards import RewardStream
 
 SENSOR = Column("obs_0", (1,))
 AGENTS = 6
@@ -167,7 +166,7 @@ def _compare(taken: Rollout, wanted: list[Decision]) -> None:
     else:
         assert taken.group_reward.tolist() == shared.tolist()
     both = np.stack((own + shared, -own + shared), axis=1)
-    assert RewardStream("extrinsic", WIDTH).rewards(taken).tolist() == both.tolist()
+    assert taken.earned("extrinsic").tolist() == both.tolist()
     position = {id(made): index for index, made in enumerate(wanted)}
     for index, made in enumerate(wanted):
         following = -1 if made.following is None else position.get(id(made.following), -1)
@@ -206,6 +205,16 @@ def test_what_nobody_asked_for_is_not_kept() -> None:
     assert Rollout(work).group_reward is None
     with pytest.raises(KeyError):
         Rollout(work).column("group")
+
+
+def test_a_group_pays_into_the_extrinsic_stream_alone() -> None:
+    memory = RolloutMemory((), (), rewards={"extrinsic": 2, "other": 1}, capacity=1, horizon=5)
+    for reward in (0.0, 7.0):
+        paid = {"extrinsic": np.array([[reward, 2 * reward]], np.float32), "other": np.ones((1, 1), np.float32)}
+        memory.append(np.array([0]), StepFacts(paid, np.array([3.0], np.float32)), {}, version=0)
+    rollout = Rollout(memory.take().data)
+    assert rollout.earned("extrinsic").tolist() == [[10.0, 17.0]]
+    assert rollout.earned("other").tolist() == [[1.0]]
 
 
 def test_a_group_that_is_paid_late_was_paid_nothing_before() -> None:

@@ -10,11 +10,10 @@ import numpy as np
 
 from tau_trainer.algorithms import Algorithm, Counters, Setup, make_algorithm
 from tau_trainer.collection.decisions import Actor
-from tau_trainer.columns import Arrays, Column, Rows, action_columns, observation_columns
+from tau_trainer.columns import EXTRINSIC, Arrays, Column, Rows, action_columns, observation_columns
 from tau_trainer.memory import Rollout, RolloutMemory, StepFacts, Work
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.models import ActorCritic, Decision, Policy
-from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.specs import BehaviorSpec, BoolArray, Observations
 from tau_trainer.training.learning.learner import Learner, Shared
 from tau_trainer.training.learning.loop import UpdateLoop, Watcher

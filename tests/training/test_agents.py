@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from tau_trainer.collection.decisions import Actor, DecisionBatcher, TauAgent
-from tau_trainer.columns import Rows
+from tau_trainer.columns import EXTRINSIC, Rows
 from tau_trainer.errors import NonFiniteError, SettingsError
 from tau_trainer.memory import StepFacts
 from tau_trainer.metrics import MetricsHub, TaskKeys
 from tau_trainer.metrics import keys as names
 from tau_trainer.models import Decision
 from tau_trainer.rewards import EngineReward, Rewarder, RewardResult
-from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.settings import RewardSettings
 from tau_trainer.specs import (
     Actions,

@@ -19,9 +19,8 @@ from tau_trainer.algorithms import Algorithm, Counters, Setup, make_algorithm
 from tau_trainer.algorithms.batched.population import Population
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.algorithms.ranks import Ranks
-from tau_trainer.columns import Arrays
+from tau_trainer.columns import EXTRINSIC, Arrays
 from tau_trainer.memory import NO_TRANSITIONS, StepFacts, Work
-from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.settings import RunSettings, TrainerSettings, shared_out
 from tau_trainer.settings.gathering import TABLE, Row, Way, blanks
 from tau_trainer.settings.outlook import untrainable

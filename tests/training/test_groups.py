@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.algorithms.readers import Reader
 from tau_trainer.collection.decisions import DecisionBatcher, TauAgent
-from tau_trainer.columns import GROUP, MOMENT, TEAM, Column, action_columns, observation_columns
+from tau_trainer.columns import EXTRINSIC, GROUP, MOMENT, TEAM, Column, action_columns, observation_columns
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scene import Scene
 from tau_trainer.memory import Rollout, RolloutMemory
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.metrics import keys as names
 from tau_trainer.rewards import EngineReward
-from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.settings import load_settings
 from tau_trainer.specs import BehaviorSpec, Observations, StepBatch, Terminals, empty_terminals
 from tau_trainer.training.agents import AgentTrainer
@@ -276,7 +275,7 @@ def test_a_run_learns_from_own_and_group_rewards_and_knows_who_has_left(
 
     def watched(self: PPO, rollout: Rollout) -> Reader:
         metadata = {name: getattr(rollout, name).copy() for name in ("left", "terminated", "group_reward")}
-        metadata["paid"] = self.streams[0].rewards(rollout)[:, 0].copy()
+        metadata["paid"] = rollout.earned(self.streams[0].name)[:, 0].copy()
         rollouts.append(metadata | {"own": rollout.rewards[EXTRINSIC][:, 0].copy()})
         seen.append(tuple(sensor.copy() for sensor in rollout.observations))
         return read(self, rollout)

@@ -35,13 +35,12 @@ from tau_trainer.algorithms.minibatches import Coefficients, exact
 from tau_trainer.algorithms.parameters import fitting
 from tau_trainer.algorithms.ppo import PPO, PolicyUpdate
 from tau_trainer.algorithms.readers import PopulationReader, TensorReader
-from tau_trainer.columns import Arrays
+from tau_trainer.columns import EXTRINSIC, Arrays
 from tau_trainer.envs.batched import Draws
 from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.errors import NonFiniteError, SettingsError
 from tau_trainer.memory import TensorRollout
 from tau_trainer.metrics import keys
-from tau_trainer.rewards.streams import EXTRINSIC
 
 if TYPE_CHECKING:
     from tau_trainer.algorithms.parameters import FlatParameters

@@ -18,7 +18,7 @@ from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.algorithms.signals import experience_of
 from tau_trainer.columns import Arrays, Rows
 from tau_trainer.errors import CheckpointError
-from tau_trainer.memory import Replay, Rollout, TensorRollout, Work, WorkData
+from tau_trainer.memory import Replay, Rollout, TensorRollout, Work, WorkData, experience
 from tau_trainer.metrics import keys
 from tau_trainer.models.actor_critic import CLOCK, as_tensor
 from tau_trainer.rewards.learned import Experience
@@ -108,7 +108,7 @@ class OffPolicy(Replayed):
     @torch.no_grad()
     def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
         started, work = time.perf_counter(), Work.of(work)
-        rollout = Rollout(work.data) if work.tensors is None else work.tensors
+        rollout = experience(work)
         if len(rollout) == 0 and work.gradient_steps is None:
             raise ValueError("an update needs at least one transition")
         with self.whole_or_nothing():

@@ -18,7 +18,7 @@ from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.algorithms.off_policy.tensor_replay import RING_FOR_AN_END, TensorReplay
 from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.algorithms.parameters import FlatParameters
-from tau_trainer.columns import Column, Rows
+from tau_trainer.columns import EXTRINSIC, Column, Rows
 from tau_trainer.errors import SettingsError
 from tau_trainer.memory import (
     ACHIEVED,
@@ -35,7 +35,6 @@ from tau_trainer.models.actor_critic import MEMORY, as_tensor
 from tau_trainer.models.blocks import kind_of
 from tau_trainer.rewards.goals import goal_rule
 from tau_trainer.rewards.learned import Experience
-from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.settings import HindsightSettings, OffPolicyHyperparameters
 from tau_trainer.specs import BoolArray, FloatArray, ObservationType
 
@@ -388,7 +387,7 @@ class Replayed(GradientAlgorithm):
         """Rewards of all streams times their strength, [N, S]: an array of transitions, or a tensor of decisions."""
         if isinstance(rollout, TensorRollout):
             return rollout.rewards.reshape(-1, 1) * self.streams[0].strength
-        rewards = [stream.rewards(rollout) * np.float32(stream.strength) for stream in self.streams]
+        rewards = [rollout.earned(stream.name) * np.float32(stream.strength) for stream in self.streams]
         return np.concatenate(rewards, axis=1)
 
     def paid(self, rewards: Any) -> Any:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
+from tau_trainer.columns import EXTRINSIC
 from tau_trainer.errors import DataError
 from tau_trainer.memory import Rollout, WorkData, recorded
 from tau_trainer.models import ActorCritic
-from tau_trainer.rewards.streams import EXTRINSIC
 
 if TYPE_CHECKING:
     from tau_trainer.algorithms.base import Setup

@@ -198,8 +198,7 @@ class Learner(Sink):
             return UpdateResult({}, self.policy, time.perf_counter() - begin, error)
         policy = self.handle.policy() if self.copied else self.policy
         phases.end("update")
-        scores = self.tracker.validate_if_due(policy)
-        if scores:
+        if self.tracker.watches and (scores := self.tracker.validate_if_due(policy)):
             statistics.update(scores)
             phases.end("validate")
         return UpdateResult(statistics, policy, time.perf_counter() - begin)

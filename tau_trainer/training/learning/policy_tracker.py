@@ -42,8 +42,9 @@ class PolicyTracker:
         scores: of the newest validation, by metric key.
         accuracies: of all validations so far, in order.
         returns: of the newest episodes.
-        falls: whether policies may become worse at any time, and returns are comparable over the whole run. If so, and
-            without validation, the best is the one with the highest mean return of the :data:`EPISODES` around it.
+        watches: whether policies are compared while they learn: if there is a validator, or if they may become worse at
+            any time and returns are comparable over the whole run. Without validation, the best is then the one with
+            the highest mean return of the :data:`EPISODES` around it.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class PolicyTracker:
         self.scores: Mapping[str, float] = {}
         self.accuracies: list[float] = []
         self.returns = returns
-        self.falls = False
+        self.watches = validator is not None
         self._progress, self._validator, self._callbacks = progress, validator, callbacks
         self._judging = threading.Lock()
         self._recent: list[Mapping[str, float]] = []
@@ -66,10 +67,10 @@ class PolicyTracker:
         """Number of decisions at which the next validation is due."""
 
     def validate_if_due(self, policy: Policy) -> Mapping[str, float]:
-        """Scores of a policy if a validation is due, otherwise empty. Call in the learner's threads."""
+        """Scores of a policy if a validation is due, otherwise empty. Call in the learner's threads, if it watches."""
         with self._judging:
             decisions = self._progress.decisions
-            if decisions < self._next or (self._validator is None and not self.falls):
+            if decisions < self._next:
                 return {}
             self._next = validation_after(decisions, self._progress.max_steps)
             if self._validator is None:

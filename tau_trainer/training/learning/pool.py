@@ -178,7 +178,7 @@ class LearnerPool:
         # Returns from other lessons or opponents are not comparable; with actors, the evaluator scores policies.
         lessons = any(isinstance(value, Curriculum) for value in self._plan.parameters.values())
         comparable = settings.self_play is None and not (lessons or self._plan.asynchronous)
-        learner.tracker.falls = algorithm.falls and comparable and not settings.save_best_only
+        learner.tracker.watches |= algorithm.falls and comparable and not settings.save_best_only
         if settings.self_play is not None and not self._plan.inference:
             learner.opponents = Opponents(settings.self_play, setup.seed, lambda: learner.policy, spec)
         if self._watcher is not None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tau_trainer.columns import EXTRINSIC
 from tau_trainer.metrics import keys
 from tau_trainer.metrics.summary import Statistics
-from tau_trainer.rewards.streams import EXTRINSIC
 
 MOST = 10.0
 """Largest allowed ratio of a signal's reward per episode, its strength included, to the environment's."""

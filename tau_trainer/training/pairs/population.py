@@ -22,12 +22,11 @@ from typing_extensions import override
 from tau_trainer.algorithms import State
 from tau_trainer.algorithms.batched.population import Population
 from tau_trainer.algorithms.ppo import PPO
-from tau_trainer.columns import Arrays
+from tau_trainer.columns import EXTRINSIC, Arrays
 from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.errors import CheckpointError, NonFiniteError, sentence_of
 from tau_trainer.memory import TensorRollout, Work
 from tau_trainer.metrics import MetricsHub, PairState, PhaseTimer, keys
-from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.specs import FloatArray
 from tau_trainer.training.agents import Tally
 from tau_trainer.training.learning.handles import MemberLearner

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from tau_trainer.algorithms.batched.population import Population
 from tau_trainer.algorithms.parameters import fitting
 from tau_trainer.collection.batched import RolloutRows
-from tau_trainer.columns import Arrays, Rows
+from tau_trainer.columns import EXTRINSIC, Arrays, Rows
 from tau_trainer.envs.batched import BatchedEnv
 from tau_trainer.memory import TensorRollout
 from tau_trainer.rewards import Rewarder, RewardResult
-from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.specs import Actions, BoolArray, FloatArray, IntArray
 from tau_trainer.training.task import Task
 

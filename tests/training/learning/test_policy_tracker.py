@@ -24,7 +24,7 @@ from tau_trainer.training.learning.returns import EpisodeReturns
 from tau_trainer.training.plan import make_plan
 from tau_trainer.training.stored import export_run
 from tests.training.fakes import Stage, train, vector_spec
-from tests.training.learners import make_learner
+from tests.training.learners import learn, make_learner
 from tests.training.pairs.test_collector import cut_off, hashes
 
 SPEC = vector_spec(4, ActionSpec(0, (3,)), "Basic?team=0")
@@ -47,7 +47,7 @@ def best_of(learner: Learner) -> ScoredPolicy | None:
 @pytest.fixture
 def learner(hub: MetricsHub, executor: ThreadPoolExecutor) -> Learner:
     made = make_learner(hub)
-    made.tracker.falls = True
+    made.tracker.watches = True
     return made
 
 
@@ -96,7 +96,7 @@ def test_a_run_that_goes_on_after_a_checkpoint_and_one_that_is_resumed_choose_th
     look(learner, 100, *[5.0] * HALF)
     look(learner, 200, *[9.0] * HALF)
     again = make_learner(hub)
-    again.tracker.falls = True
+    again.tracker.watches = True
     again.restore(*learner.state())
     before, restored = best_of(learner), best_of(again)
     assert before is not None
@@ -114,11 +114,13 @@ def test_a_run_that_goes_on_after_a_checkpoint_and_one_that_is_resumed_choose_th
     assert chosen[0] == (300, (9.0, 0.0))
 
 
-def test_where_the_last_policy_is_no_matter_of_luck_nothing_chooses(learner: Learner) -> None:
-    learner.tracker.falls = False
-    look(learner, 300, *[9.0] * EPISODES)
-    look(learner, 400, *[9.0] * EPISODES)
-    assert learner.tracker.best is None
+@pytest.mark.parametrize("watches", [True, False])
+def test_where_the_last_policy_is_no_matter_of_luck_nothing_chooses(learner: Learner, watches: bool) -> None:
+    learner.tracker.watches = watches
+    for _ in range(5):
+        learn(learner)
+        learner.ended(np.full(EPISODES, 9.0, np.float32))
+    assert (learner.tracker.best is not None) == watches
 
 
 LESSONS = {
@@ -166,7 +168,7 @@ def test_who_is_judged_so(hub: MetricsHub, tmp_path: Path, more: dict[str, Any],
     assert not PPO.falls
     pool = LearnerPool(make_plan("learn", settings(tmp_path, **more), tmp_path / "run_logs"), hub)
     try:
-        assert pool.learner(0, SPEC).tracker.falls == falls
+        assert pool.learner(0, SPEC).tracker.watches == falls
     finally:
         pool.close()
 
