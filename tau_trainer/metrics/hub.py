@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from tau_trainer.metrics import keys
 from tau_trainer.metrics.recorder import Dispatcher, Recorder
 from tau_trainer.metrics.snapshot import BaselineScore, RunReport, RunSnapshot
-from tau_trainer.metrics.summary import Event, Statistics, Summary, summarize, together
+from tau_trainer.metrics.summary import UNIT, Event, Statistics, Summary, summarize, together
 from tau_trainer.metrics.timers import Clock, Timer, eta_seconds
 from tau_trainer.specs import Aggregation, Json
 
@@ -60,6 +60,7 @@ class _Behavior:
     step: int
     time: float
     max_steps: int = 0
+    unit: str = UNIT
     rested: float | None = None
     """Time of the decision that was perhaps its last one."""
 
@@ -93,13 +94,15 @@ class MetricsHub:
         """Seconds since the hub was made."""
         return self._clock() - self._started
 
-    def begin(self, behavior: str, *, step: int = 0, max_steps: int = 0, hyperparameters: Json | None = None) -> None:
-        """Announce a behavior: first step (after a resume, not 0), last step, and settings.
+    def begin(
+        self, behavior: str, *, step: int = 0, max_steps: int = 0, hyperparameters: Json | None = None, unit: str = UNIT
+    ) -> None:
+        """Announce a behavior: first step (after a resume, not 0), last step, settings, and what a step is.
 
         Optional; without it, counting starts at 0 and there is no ETA.
         """
         with self._lock:
-            self._behaviors[behavior] = _Behavior(step, self._clock(), max_steps)
+            self._behaviors[behavior] = _Behavior(step, self._clock(), max_steps, unit)
         if step > 0:
             self.event("resumed", behavior=behavior, step=step)
         if hyperparameters is not None:
@@ -203,6 +206,7 @@ class MetricsHub:
             pairs=pairs,
             eta_s=eta_seconds(step, state.max_steps, rate),
             training=training,
+            unit=state.unit,
         )
         self._dispatcher.put(summary)
         return summary

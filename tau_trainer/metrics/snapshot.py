@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tau_trainer.metrics.games import Games
+from tau_trainer.metrics.summary import UNIT
 
 
 class PairState(enum.StrEnum):
@@ -122,6 +123,8 @@ class RunSnapshot:
     elapsed_s: float = 0.0
     decisions: int = 0
     """Decisions of all pairs together."""
+    unit: str = UNIT
+    """See :attr:`RunReport.unit`."""
     max_decisions: int = 0
     """Decisions at which the run ends; 0: no limit."""
     decisions_per_second: float = 0.0
@@ -190,7 +193,7 @@ class RunReport:
     """Paths by name: ``policy``, ``checkpoints``, ``curve``, ..."""
     errors: tuple[str, ...] = ()
     """One sentence for each failed pair, and for each other error or failure to save."""
-    unit: str = "decisions"
+    unit: str = UNIT
     """Unit of :attr:`decisions`; ``gradient steps`` for learning from recordings."""
 
     @property

@@ -14,6 +14,8 @@ from tau_trainer.metrics.keys import pair_key
 from tau_trainer.specs import Aggregation, Json
 
 HISTOGRAM_BINS = 30
+UNIT = "decisions"
+"""The usual meaning of a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,8 @@ class Summary:
     """The same by pair id, for values that were added with a pair."""
     eta_s: float | None = None
     training: bool = True
+    unit: str = UNIT
+    """The meaning of a step, for example :data:`UNIT`."""
     time: float = field(default_factory=time.time)
     """Wall clock, seconds since 1970."""
 

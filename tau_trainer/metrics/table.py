@@ -236,7 +236,7 @@ def _head(snapshot: RunSnapshot, trends: Mapping[str, Trend], width: int, marks:
     """Progress, speed, shares of time, age of the acting policy, and rewards and losses."""
     yield _progress(snapshot, width, marks)
     speed = [
-        f"{format_speed(snapshot.decisions_per_second)} decisions/s",
+        f"{format_speed(snapshot.decisions_per_second)} {snapshot.unit}/s",
         f"elapsed {format_seconds(snapshot.elapsed_s)}",
         f"left {format_seconds(snapshot.eta_s)}",
     ]
@@ -262,7 +262,7 @@ def _progress(snapshot: RunSnapshot, width: int, marks: Marks) -> Text:
     """Decisions, a bar and a share. Without a limit: only the decisions. Without room: no bar."""
     share = snapshot.progress
     limit = f" / {format_count(snapshot.max_decisions)}" if share is not None else ""
-    line = Text(f"{format_count(snapshot.decisions)}{limit} decisions", no_wrap=True, overflow="ellipsis")
+    line = Text(f"{format_count(snapshot.decisions)}{limit} {snapshot.unit}", no_wrap=True, overflow="ellipsis")
     percent = f"{100 * share:.0f} %" if share is not None else ""
     room = width - len(line) - len(percent) - 2
     if share is not None and room >= 5:

@@ -202,7 +202,7 @@ def summary_line(summary: Summary, task: Json = _NO_TASK) -> str:
     parts = [summary.behavior.split("?", 1)[0], f"Step: {summary.step}", f"Time Elapsed: {summary.elapsed_s:0.3f} s"]
     parts += _reward_parts(summary, task)
     parts.append("Training" if summary.training else "Not Training")
-    parts.append(f"Decisions/s: {format_speed(summary.decisions_per_second)}")
+    parts.append(f"{summary.unit.title()}/s: {format_speed(summary.decisions_per_second)}")
     if (ratio := summary.statistics.get(keys.STEPS_PER_DECISION)) is not None:
         parts.append(f"Gradient Steps/Decision: {ratio.value:.2f}")
     parts.append(f"ETA: {format_seconds(summary.eta_s)}")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from tau_trainer.metrics import BaselineScore, BehaviorSnapshot, PairMetrics
+from tau_trainer.metrics.summary import UNIT
 from tau_trainer.runs.store import ModelWriter
 from tau_trainer.specs import Json
 
@@ -49,7 +50,7 @@ class Collector(ABC):
     state; it ends with the context that created it.
     """
 
-    unit: ClassVar[str] = "decisions"
+    unit: ClassVar[str] = UNIT
     """Unit of :attr:`steps`."""
     configuration: str | None = None
     """The run's settings, if more are known than at its start."""

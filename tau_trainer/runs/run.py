@@ -275,6 +275,7 @@ class Run:
             "seed": self.seed,
             "elapsed_s": elapsed,
             "decisions": collector.steps,
+            "unit": collector.unit,
             "max_decisions": collector.max_steps,
             "decisions_per_second": rate,
             "time_shares": time_shares(self.hub.timers, played),

@@ -93,7 +93,7 @@ class RecordingsCollector(Collector):
         for learner in self.learners:
             # Without names in the settings, the recording names the behavior.
             self.checkpointer.register(learner, () if settings.behaviors else (learner.name,))
-            learner.announce()
+            learner.announce(self.unit)
         self._first, self._started = self.steps, time.monotonic()
 
     @property

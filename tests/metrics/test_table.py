@@ -235,3 +235,13 @@ def test_behaviors_show_length_of_episodes_and_gradient_steps_where_they_are_tol
     assert "0.13 gradient steps a decision" in text
     assert text.count("gradient steps") == 1
     assert "5 environment steps/s" in text
+
+
+def test_a_run_from_recordings_counts_gradient_steps(console: Consoles, text_of: TextOf) -> None:
+    target = console(100, 30)
+    learns = RunSnapshot("r", "learn", decisions=400, unit="gradient steps", decisions_per_second=70.0)
+    target.print(RunView(learns))
+    text = text_of(target)
+    assert "400 gradient steps" in text
+    assert "70 gradient steps/s" in text
+    assert "decisions" not in text

@@ -85,6 +85,14 @@ def test_a_run_leaves_the_folder_of_any_run(file: Path) -> None:
         np.testing.assert_array_equal(values, newest(report).tensors[name], name)
 
 
+def test_its_lines_say_what_a_step_is(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    overrides = {"checkpoint_settings.run_id": "lines", "behaviors.CartPole-v1.max_steps": 100}
+    train(load_settings(file, overrides), terminal="plain")
+    printed = "".join(capsys.readouterr())
+    assert " Gradient Steps/s: " in printed
+    assert "Decisions/s" not in printed
+
+
 def test_a_resumed_run_is_equal_to_one_that_was_never_interrupted(file: Path) -> None:
     straight = learn(file, "straight")
     settings = load_settings(file, {"checkpoint_settings.run_id": "cut"})

@@ -20,6 +20,7 @@ from tau_trainer.evaluation.candidates import BEST, stored_best
 from tau_trainer.export import export_onnx
 from tau_trainer.memory import Work
 from tau_trainer.metrics import MetricsHub, PhaseTimer
+from tau_trainer.metrics.summary import UNIT
 from tau_trainer.models import Policy
 from tau_trainer.runs.callbacks import NOBODY, Callbacks, UpdateInfo
 from tau_trainer.runs.store import ModelWriter
@@ -125,10 +126,10 @@ class Learner(Sink):
         """Number of updates behind its weights."""
         return self.policy.version
 
-    def announce(self) -> None:
-        """Tell the hub where it starts and ends; call once its counters are known."""
+    def announce(self, unit: str = UNIT) -> None:
+        """Tell the hub where it starts and ends, and what a step is; call once its counters are known."""
         settings, most = self.settings.model_dump(mode="json"), self.progress.max_steps
-        self.progress.hub.begin(self.name, step=self.decisions, max_steps=most, hyperparameters=settings)
+        self.progress.hub.begin(self.name, step=self.decisions, max_steps=most, hyperparameters=settings, unit=unit)
 
     def count(self, decisions: int) -> None:
         """Count decisions; write a summary if one is due."""
