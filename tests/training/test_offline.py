@@ -21,6 +21,7 @@ from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.settings import load_settings
 from tau_trainer.training import offline
 from tau_trainer.training.api import train
+from tau_trainer.training.manager import ParallelTrainerManager
 from tau_trainer.training.offline import RecordingsCollector
 from tau_trainer.training.stored import export_run
 from tests.algorithms.demonstrations import CARTPOLE, balance, demo_file, played
@@ -87,7 +88,9 @@ def test_a_run_leaves_the_folder_of_any_run(file: Path) -> None:
 
 def test_its_lines_say_what_a_step_is(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     overrides = {"checkpoint_settings.run_id": "lines", "behaviors.CartPole-v1.max_steps": 100}
-    train(load_settings(file, overrides), terminal="plain")
+    session = ParallelTrainerManager().start(load_settings(file, overrides), "learn", terminal="plain")
+    session.wait()
+    assert session.status().unit == "gradient steps"
     printed = "".join(capsys.readouterr())
     assert " Gradient Steps/s: " in printed
     assert "Decisions/s" not in printed

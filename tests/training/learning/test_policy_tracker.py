@@ -173,6 +173,17 @@ def test_who_is_judged_so(hub: MetricsHub, tmp_path: Path, more: dict[str, Any],
         pool.close()
 
 
+def test_who_has_a_validator_watches_whatever_learns(hub: MetricsHub, tmp_path: Path) -> None:
+    plan = make_plan("learn", settings(tmp_path, behaviors__Basic__trainer_type="sac"), tmp_path / "run_logs")
+    pool = LearnerPool(plan, hub, validator=lambda policy: {})
+    try:
+        learner = pool.learner(0, SPEC)
+        assert learner.tracker.watches
+        assert not learner.algorithm.falls
+    finally:
+        pool.close()
+
+
 @pytest.mark.parametrize("export", ["best", "last"])
 def test_what_is_exported_is_the_best_and_not_the_last_dip(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, export: str
