@@ -320,10 +320,10 @@ class SACLNHyperparameters(OffPolicyHyperparameters):
     """Share of the new weights in every target update."""
     init_entcoef: NaturalFloat = 0.1
     """Entropy coefficient at the start, in units of the size of returns."""
-    least_entcoef: NaturalFloat = 0.001
-    """Minimum of the entropy coefficients, in the same units."""
+    least_entcoef: NaturalFloat = 0.01
+    """Minimum of the entropy coefficient."""
     n_step: PositiveInt = 3
-    """Number of rewards that a target sums before it adds a value (n-step return)."""
+    """Number of rewards that a target sums before it adds a value (n-step return); 1 if the network has a memory."""
     terminal_share: Annotated[Fraction, Field(le=0.5)] = 0.15
     """Share of each minibatch that is drawn from the newest decisions that ended an episode; 0 = none."""
 

@@ -26,7 +26,7 @@ SHARED = {
     "lambd": "0.95",
     "num_epoch": "3",
     "save_replay_buffer": "false",
-    "least_entcoef": "0.001",
+    "least_entcoef": "0.01",
 }
 """Keys that have one default, as the page writes it."""
 BY_TRAINER = {

@@ -74,8 +74,8 @@ class SACLNCoefficients(NamedTuple):
     tau: float
     pace: torch.Tensor
     """[1 + b]: speed of the logarithms of entropy coefficients, as a multiple of the weights' speed."""
-    least: float
-    """Lower bound of these logarithms."""
+    least: torch.Tensor
+    """[1 + b]: lower bounds of these logarithms."""
     learning_rate: float
 
 
@@ -299,9 +299,9 @@ def compute_normalized_gradient(
     return torch.cat((single, 0.5 * (error * weighted).mean(dim=[1, 2]), q.mean(dim=[0, 1])))
 
 
-def hasten(logarithms: torch.Tensor, before: torch.Tensor, pace: torch.Tensor, least: float) -> None:
+def hasten(logarithms: torch.Tensor, before: torch.Tensor, pace: torch.Tensor, least: torch.Tensor) -> None:
     """Move logarithms of entropy coefficients ``pace`` times as far as the step did, but not below ``least``."""
-    torch.clamp(torch.addcmul(before, logarithms - before, pace), min=least, out=logarithms)
+    torch.maximum(torch.addcmul(before, logarithms - before, pace), least, out=logarithms)
 
 
 def run_normalized_steps(

@@ -7,11 +7,11 @@
   taken from growing (Ball et al. 2023, RLPD, section 4.2), so the target may follow ten times as fast as SAC's.
 - Returns are divided by their size so far (:mod:`.return_scale`), so settings do not depend on the size of rewards. If
   the size changes, the Qs' heads are rescaled and give the same values as before (van Hasselt et al. 2016, PopArt).
-- Ours: entropy coefficients do not fall below ``least_entcoef``, in that unit. Without this floor, a policy that has
-  learned to avoid what costs much may stop trying what pays little.
-- Ours: entropy coefficients move three times as fast as weights, and those of branches ten times. Otherwise, with few
-  gradient steps, the policy acts at random long after it has learned better, because it is paid for the entropy of a
-  branch, which is never below 0.
+- Ours: the entropy coefficient does not fall below ``least_entcoef``, in that unit. Without this floor the policy
+  follows differences between Qs that are smaller than their errors, and becomes worse after it has learned everything.
+- Ours: entropy coefficients move three times as fast as weights, and those of branches ten times, down to a tenth of
+  that floor. Otherwise, with few gradient steps, the policy acts at random long after it has learned better, because
+  it is paid for the entropy of a branch, which is never below 0.
 - Targets sum three rewards before they add a value (``n_step``), so late rewards reach early decisions in fewer
   gradient steps.
 - Policy and Qs share one encoder of images, lists and goals, which learns from the Qs alone (Yarats et al. 2021,
@@ -54,6 +54,8 @@ from tau_trainer.settings import SACLNHyperparameters
 PACE, BRANCH_PACE = 3.0, 10.0
 """Speed of the logarithms of entropy coefficients, as a multiple of the weights' speed: of continuous actions, and of
 branches."""
+BRANCH_LEAST = 0.1
+"""Floor of branches' entropy coefficients, as a share of ``least_entcoef``."""
 _STATE = "return_scale."
 
 
@@ -137,9 +139,9 @@ class SACLN(OffPolicy):
         self._returns = self._new_returns()
         choices = self.network.action.choices
         branches, continuous = choices.discrete_branches, bool(choices.continuous_size)
-        self._least = math.log(max(self._own.least_entcoef, 1e-8))
-        pace = [PACE] * continuous + [BRANCH_PACE] * len(branches)
-        self._pace = torch.tensor(pace, device=self.device)  # [1 + b]
+        least = math.log(max(self._own.least_entcoef, 1e-8))
+        each = [(PACE, least)] * continuous + [(BRANCH_PACE, least + math.log(BRANCH_LEAST))] * len(branches)
+        self._pace, self._least = torch.tensor(each, device=self.device).T.contiguous()  # [1 + b] each
         self._branches = list(branches)
         self._aims = torch.tensor([DISCRETE_TARGET * math.log(size) for size in branches], device=self.device)
         self._begins = torch.tensor(
