@@ -323,7 +323,7 @@ class SACLNHyperparameters(OffPolicyHyperparameters):
     least_entcoef: NaturalFloat = 0.01
     """Minimum of the entropy coefficient."""
     n_step: PositiveInt = 3
-    """Number of rewards that a target sums before it adds a value (n-step return); 1 if the network has a memory."""
+    """Number of rewards that a target sums before it adds a value (n-step return)."""
     terminal_share: Annotated[Fraction, Field(le=0.5)] = 0.15
     """Share of each minibatch that is drawn from the newest decisions that ended an episode; 0 = none."""
 
