@@ -1,9 +1,12 @@
-"""The scale of returns, which makes learning independent of the size of rewards."""
+"""The scale of returns, which makes learning independent of the size of rewards.
+
+The arithmetic is the same for engines' arrays and for copies' tensors, which stay on their device without waiting.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,13 +30,16 @@ class ReturnScale:
 
     Args:
         gammas: float [S], of each reward stream.
+        copies: float64 [E, A, S], zeros, on the copies' device (float32 where it has no float64); None: engines.
     """
 
-    def __init__(self, gammas: FloatArray) -> None:
-        self._gammas = gammas.astype(np.float64)
-        self._open: dict[int, Float64Array] = {}
-        """By source: the newest returns of each row, [rows, S]."""
-        self._count, self._mean, self._squares, self._largest = 0.0, 0.0, 0.0, 0.0
+    def __init__(self, gammas: FloatArray, copies: torch.Tensor | None = None) -> None:
+        self._copies = copies is not None
+        self._gammas: Any = gammas.astype(np.float64) if copies is None else copies.new_tensor(gammas)
+        self._open: dict[int, Any] = {} if copies is None else {0: copies}
+        """By source: the newest returns of each agent, [*agents, S]."""
+        self._sums: Any = np.zeros(4) if copies is None else copies.new_zeros(4)
+        """Count, mean, sum of squares and largest size."""
         self.least = _NOTHING
         """The scale as long as nothing was paid.
 
@@ -41,13 +47,19 @@ class ReturnScale:
         """
 
     @property
-    def value(self) -> float:
-        """The scale, above 0."""
-        deviation = math.sqrt(self._squares / self._count) if self._count else 0.0
-        found = max(deviation, self._largest / _LARGEST)
-        return found if found > _NOTHING else self.least
+    def value(self) -> Any:
+        """The scale [], above 0."""
+        found = self.deviation.clip(min=self._sums[3] / _LARGEST)
+        paid = found > _NOTHING
+        return found * paid + self.least * ~paid
 
-    def add(self, rollout: Rollout, rewards: FloatArray, source: int = 0) -> Callable[[], None]:
+    @property
+    def deviation(self) -> Any:
+        """The standard deviation [] of returns; 0 if there are none."""
+        count, _, squares, _ = self._sums
+        return (squares / count.clip(min=1.0)) ** 0.5
+
+    def add(self, rollout: Rollout | TensorRollout, rewards: Any, source: int = 0) -> Callable[[], None]:
         """Take in a rollout's transitions; returns a function that undoes this.
 
         Args:
@@ -55,120 +67,69 @@ class ReturnScale:
             rewards: [N, S], of its transitions, times each stream's strength.
             source: the collector of the rows, if there are several.
         """
-        before = self._count, self._mean, self._squares, self._largest, self._open.get(source)
+        sums, known = self._sums, self._open.get(source)
 
         def forget() -> None:
-            self._count, self._mean, self._squares, self._largest, known = before
+            self._sums = sums
             self._open.pop(source) if known is None else self._open.update({source: known})
 
-        order = np.argsort(rollout.rows, kind="stable")  # by agent; each agent's transitions keep their order
-        _, first, which = np.unique(rollout.rows[order], return_index=True, return_inverse=True)
-        step = np.arange(len(order)) - first[which]  # int [N]: number of each transition among its agent's
-        known = self._open.get(source, np.zeros((0, len(self._gammas))))
-        room = np.zeros((max(int(rollout.rows.max()) + 1, len(known)), len(self._gammas)))
-        room[: len(known)] = known
-        over = rollout.terminated | rollout.truncated
-        for number in range(int(step.max()) + 1):  # mostly one
-            now = order[step == number]  # at most one transition per agent
-            agents = rollout.rows[now]
-            carried = np.where(rollout.begins[now, None], 0.0, room[agents])
-            returns = carried * self._gammas + rewards[now]
-            room[agents] = np.where(over[now, None], 0.0, returns)
-            self._merge(returns.sum(axis=1))
-        self._open[source] = room
+        if isinstance(rollout, TensorRollout):
+            there, over = rollout.present, rollout.terminated | rollout.truncated  # bool [T, E, A]
+            begins, paid, carried = over & False, rewards.view(*over.shape, -1), known
+        else:
+            agents = max(int(rollout.rows.max()) + 1, 0 if known is None else len(known))
+            there, over, begins, paid = _by_step(rollout, rewards, agents)
+            carried = np.zeros((agents, len(self._gammas)))  # [agents, S]
+            carried[: 0 if known is None else len(known)] = 0.0 if known is None else known
+        for now, ended, begun, reward in zip(*(each[..., None] for each in (there, over, begins)), paid, strict=True):
+            newest = carried * ~begun * self._gammas + reward
+            carried = (newest * now + carried * ~now) * ~ended
+            self._sums = _merged(self._sums, newest.sum(-1), now[..., 0])
+        self._open[source] = carried
         return forget
 
     def meet(self, largest: float) -> None:
         """Take in the size of rewards that are learned from although no agent earned them."""
-        self._largest = max(self._largest, largest)
-
-    def _merge(self, returns: Float64Array) -> None:
-        """Chan et al. 1983, equation 1.5: mean and sum of squares of two samples together."""
-        mean, count = float(returns.mean()), self._count + len(returns)
-        away = mean - self._mean
-        self._squares += float(np.square(returns - mean).sum()) + away**2 * self._count * len(returns) / count
-        self._mean += away * len(returns) / count
-        self._count = count
-        self._largest = max(self._largest, float(np.abs(returns).max()))
+        count, mean, squares, known = self._sums
+        self._sums = count, mean, squares, known.clip(min=largest)
 
     def state(self) -> dict[str, Float64Array]:
-        """The state that a checkpoint keeps; agents' open returns restart at 0."""
-        return {"returns": np.array([self._count, self._mean, self._squares, self._largest])}
-
-    def load(self, arrays: Arrays) -> None:
-        """Restore :meth:`state`. Raises CheckpointError for impossible values."""
-        count, mean, squares, largest = (float(value) for value in arrays["returns"])
-        if min(count, squares, largest) < 0.0:
-            raise CheckpointError("The checkpoint's size of returns is negative; use an earlier checkpoint.")
-        self._count, self._mean, self._squares, self._largest = count, mean, squares, largest
-        self._open.clear()
-
-
-class CopyReturnScale:
-    """The same for copies on tensors, on their device, which is not waited for.
-
-    Args:
-        gamma: of the reward.
-        shape: ``E`` copies with ``A`` agents each.
-        device: of the rewards.
-    """
-
-    def __init__(self, gamma: float, shape: tuple[int, int], device: torch.device) -> None:
-        exact = torch.float32 if device.type == "mps" else torch.float64
-        self._gamma, self.least = gamma, _NOTHING
-        self._open = torch.zeros(shape, dtype=exact, device=device)
-        """[E, A]: the newest returns."""
-        self._sums = torch.zeros(4, dtype=exact, device=device)
-        """Count, mean, sum of squares and largest size."""
-
-    @property
-    def value(self) -> torch.Tensor:
-        """The scale [], above 0."""
-        count, _, squares, largest = self._sums
-        found = torch.maximum((squares / count.clamp(min=1.0)).sqrt(), largest / _LARGEST)
-        return torch.where(found > _NOTHING, found, self.least)
-
-    def add(self, rollout: Rollout | TensorRollout, rewards: torch.Tensor, source: int = 0) -> Callable[[], None]:
-        """Take in a rollout's decisions; returns a function that undoes this.
-
-        Args:
-            rollout: the newest steps.
-            rewards: [T E A, 1], of its decisions, times the stream's strength.
-            source: there is one.
-        """
-        assert isinstance(rollout, TensorRollout)
-        before, there, returns = (self._open, self._sums), rollout.present, list[torch.Tensor]()
-        ended = rollout.terminated | rollout.truncated
-        for reward, over in zip(rewards.view(ended.shape), ended, strict=True):
-            returns.append(self._open * self._gamma + reward)
-            self._open = returns[-1] * ~over
-        self._sums = _merged(self._sums, torch.stack(returns), there)
-
-        def forget() -> None:
-            self._open, self._sums = before
-
-        return forget
-
-    def state(self) -> dict[str, Float64Array]:
-        """The state that a checkpoint keeps."""
-        return {"returns": self._sums.double().cpu().numpy(), "open": self._open.double().cpu().numpy()}
+        """The state that a checkpoint keeps; open returns of engines' agents restart at 0, as their episodes do."""
+        kept = {"returns": np.array([float(value) for value in self._sums])}
+        return kept | ({"open": self._open[0].sum(-1).double().cpu().numpy()} if self._copies else {})
 
     def load(self, arrays: Arrays) -> None:
         """Restore :meth:`state`. Raises CheckpointError for impossible values."""
         if (arrays["returns"][[0, 2, 3]] < 0.0).any():
             raise CheckpointError("The checkpoint's size of returns is negative; use an earlier checkpoint.")
-        self._sums = self._sums.new_tensor(arrays["returns"])
-        self._open = self._open.new_tensor(arrays["open"])
+        self._sums = self._gammas.new_tensor(arrays["returns"]) if self._copies else arrays["returns"]
+        # Copies have one reward stream.
+        self._open = {0: self._gammas.new_tensor(arrays["open"])[..., None]} if self._copies else {}
 
 
-def _merged(sums: torch.Tensor, returns: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
-    """Chan et al. 1983, equation 1.5, for those of the ``returns`` that are ``there``, both [T, E, A]."""
+def _by_step(rollout: Rollout, rewards: FloatArray, agents: int) -> list[Any]:
+    """Which agents have a transition, end and begin, bool [T, agents], and their rewards [T, agents, S].
+
+    Each step has at most one transition of an agent; mostly there is one step.
+    """
+    order = np.argsort(rollout.rows, kind="stable")  # by agent; each agent's transitions keep their order
+    _, first, which = np.unique(rollout.rows[order], return_index=True, return_inverse=True)
+    step = np.empty_like(order)
+    step[order] = np.arange(len(order)) - first[which]  # int [N]: number of each transition among its agent's
+    found = list[Any]()
+    for each in (np.ones(len(order), np.bool_), rollout.terminated | rollout.truncated, rollout.begins, rewards):
+        found.append(np.zeros((int(step.max()) + 1, agents, *each.shape[1:]), each.dtype))
+        found[-1][step, rollout.rows] = each
+    return found
+
+
+def _merged(sums: Any, returns: Any, there: Any) -> Any:
+    """Chan et al. 1983, equation 1.5: with those of the ``returns`` that are ``there``, [*agents]."""
     count, mean, squares, largest = sums
     more = there.sum()
-    of_more = (returns * there).sum() / more.clamp(min=1)
+    of_more = (returns * there).sum() / more.clip(min=1)
     total, away = count + more, of_more - mean
-    share = more / total.clamp(min=1.0)
-    within = ((returns - of_more).square() * there).sum()
-    largest = torch.maximum(largest, (returns.abs() * there).amax())
-    squares = squares + within + away.square() * count * share
-    return torch.stack((total, mean + away * share, squares, largest))
+    share = more / total.clip(min=1.0)
+    within = ((returns - of_more) ** 2 * there).sum()
+    largest = largest.clip(min=(abs(returns) * there).max())
+    return total, mean + away * share, squares + within + away**2 * count * share, largest

@@ -32,7 +32,7 @@ from typing_extensions import override
 from tau_trainer.algorithms.accelerators.fused_sac_ln import FusedNormalizedSteps, SACLNCoefficients, hasten
 from tau_trainer.algorithms.base import Setup, State
 from tau_trainer.algorithms.off_policy.base import OffPolicy
-from tau_trainer.algorithms.off_policy.return_scale import CopyReturnScale, ReturnScale
+from tau_trainer.algorithms.off_policy.return_scale import ReturnScale
 from tau_trainer.algorithms.off_policy.sac import (
     DISCRETE_TARGET,
     coefficients_by_key,
@@ -162,12 +162,13 @@ class SACLN(OffPolicy):
         self.network = self.module.network
         return self.module
 
-    def _new_returns(self) -> Any:
-        """The sizes of returns, none yet: :class:`ReturnScale`, or of copies :class:`CopyReturnScale`."""
+    def _new_returns(self) -> ReturnScale:
+        """The sizes of returns, none yet."""
         if self.copies is None:
             return ReturnScale(self.gammas)
-        shape = self.copies.num_envs, self.copies.agents
-        return CopyReturnScale(float(self.gammas[0]), shape, self.device)
+        exact = torch.float32 if self.device.type == "mps" else torch.float64
+        shape = self.copies.num_envs, self.copies.agents, len(self.gammas)
+        return ReturnScale(self.gammas, torch.zeros(shape, dtype=exact, device=self.device))
 
     @override
     def _store(self, rollout: Rollout | TensorRollout, source: int) -> Callable[[], None]:

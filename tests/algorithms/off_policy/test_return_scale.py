@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau_trainer.algorithms.off_policy.return_scale import CopyReturnScale, ReturnScale
+from tau_trainer.algorithms.off_policy.return_scale import ReturnScale
 from tau_trainer.errors import CheckpointError
 from tau_trainer.memory import Rollout, TensorRollout
 from tests.algorithms.experience import CONTINUOUS, TWO_STREAMS
@@ -123,7 +123,11 @@ def test_an_agent_that_vanished_without_an_end_begins_at_nothing() -> None:
 
 def test_of_copies_it_is_that_of_a_loop_over_decisions() -> None:
     """From rollout to rollout, an agent that has left counts for nothing; nothing is paid at first."""
-    scale, drawn, returns = CopyReturnScale(0.9, (3, 2), torch.device("cpu")), torch.Generator().manual_seed(0), []
+    scale, drawn, returns = (
+        ReturnScale(np.array([0.9]), torch.zeros(3, 2, 1, dtype=torch.float64)),
+        torch.Generator().manual_seed(0),
+        [],
+    )
     carried = np.zeros((3, 2))
     for steps, size in ((2, 0.0), (4, 1.0), (1, 20.0)):
         chance, rewards = (torch.rand(steps, 3, 2, generator=drawn) for _ in range(2))
@@ -133,12 +137,13 @@ def test_of_copies_it_is_that_of_a_loop_over_decisions() -> None:
         _add(scale, rollout, paid.reshape(-1, 1))
         for place in np.ndindex(steps, 3, 2):
             agent = place[1:]
-            carried[agent] = 0.9 * carried[agent] + float(paid[place])
-            returns += [carried[agent]] if there[place] else []
+            if there[place]:
+                carried[agent] = 0.9 * carried[agent] + float(paid[place])
+                returns.append(carried[agent])
             carried[agent] *= not bool(rollout.terminated[place] | rollout.truncated[place])
         expected = max(float(np.std(returns)), float(np.abs(returns).max()) / 5.0)
         assert float(scale.value) == pytest.approx(expected or 1e-8, rel=1e-6)
-    again = CopyReturnScale(0.9, (3, 2), torch.device("cpu"))
+    again = ReturnScale(np.array([0.9]), torch.zeros(3, 2, 1, dtype=torch.float64))
     again.load(scale.state())
     for each in (scale, again):
         _add(each, rollout, paid.reshape(-1, 1))
@@ -147,7 +152,7 @@ def test_of_copies_it_is_that_of_a_loop_over_decisions() -> None:
         again.load({**scale.state(), "returns": np.array([1.0, 0.0, -1.0, 0.0])})
 
 
-def _add(scale: CopyReturnScale, rollout: SimpleNamespace, paid: torch.Tensor) -> None:
+def _add(scale: ReturnScale, rollout: SimpleNamespace, paid: torch.Tensor) -> None:
     nothing = torch.zeros(*rollout.present.shape, 1)
     shown = TensorRollout(
         nothing, nothing, None, paid, after=nothing[0], after_mask=None, final=None, kept={}, **vars(rollout)

@@ -70,7 +70,7 @@ def test_after_an_end_nothing_counts() -> None:
 def test_the_target_follows_by_tau(fused: bool) -> None:
     learner = sac_ln(CONTINUOUS, sac_ln_settings(tau=0.25), fused=fused)
     random_everywhere(learner)
-    learner._returns._largest = 5.0  # a scale of 1: nothing is rescaled
+    learner._returns.meet(5.0)  # a scale of 1: nothing is rescaled
     before = [one.clone() for one in learner.module.q_target.parameters()]
     with torch.no_grad():
         learner.learn(random_batch(learner)[0], 1, 0.1)
