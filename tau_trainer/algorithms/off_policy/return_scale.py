@@ -18,6 +18,7 @@ from tau_trainer.specs import Float64Array, FloatArray
 
 _LARGEST = 5.0
 """Returns divided by the scale stay within this (SimbaV2)."""
+_LEAST_SPREAD = 0.1
 _NOTHING = 1e-8
 """Scales below this mean that nothing was paid yet."""
 
@@ -49,13 +50,22 @@ class ReturnScale:
     @property
     def value(self) -> Any:
         """The scale [], above 0."""
-        found = self.deviation.clip(min=self._sums[3] / _LARGEST)
+        found = self._deviation.clip(min=self._sums[3] / _LARGEST)
         paid = found > _NOTHING
         return found * paid + self.least * ~paid
 
     @property
-    def deviation(self) -> Any:
-        """The standard deviation [] of returns; 0 if there are none."""
+    def spread(self) -> Any:
+        """The standard deviation [] of returns as a share of the scale, from 0.1 to 1; 1 as long as nothing was paid.
+
+        It is small if most returns are far below the largest, for example if each step earns little and a fall costs
+        much.
+        """
+        largest = self._sums[3] / _LARGEST
+        return ((self._deviation + _NOTHING) / (largest + _NOTHING)).clip(min=_LEAST_SPREAD, max=1.0)
+
+    @property
+    def _deviation(self) -> Any:
         count, _, squares, _ = self._sums
         return (squares / count.clip(min=1.0)) ** 0.5
 

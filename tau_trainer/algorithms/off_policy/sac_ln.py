@@ -7,8 +7,10 @@
   taken from growing (Ball et al. 2023, RLPD, section 4.2), so the target may follow ten times as fast as SAC's.
 - Returns are divided by their size so far (:mod:`.return_scale`), so settings do not depend on the size of rewards. If
   the size changes, the Qs' heads are rescaled and give the same values as before (van Hasselt et al. 2016, PopArt).
-- Ours: the entropy coefficient does not fall below ``least_entcoef``, in that unit. Without this floor the policy
-  follows differences between Qs that are smaller than their errors, and becomes worse after it has learned everything.
+- Ours: the entropy coefficient does not fall below ``least_entcoef``, in units of the deviation of returns (but at
+  least a tenth of it in the unit above). Without this floor the policy follows differences between Qs that are smaller
+  than their errors, and becomes worse after it has learned everything. If it follows the largest return instead, one
+  punishment for a fall makes random actions worth more than the rewards of single steps.
 - Ours: entropy coefficients move three times as fast as weights, and those of branches ten times, down to a tenth of
   that floor. Otherwise, with few gradient steps, the policy acts at random long after it has learned better, because
   it is paid for the entropy of a branch, which is never below 0.
@@ -187,21 +189,23 @@ class SACLN(OffPolicy):
             self._returns.meet(float(drawn.rewards.abs().max()))
         self.module.rescale(self._returns.value)
         drawn = drawn._replace(rewards=drawn.rewards / self.module.scale)
+        spread = torch.as_tensor(self._returns.spread, dtype=torch.float32, device=self.device)
+        least = self._least + spread.log()  # [1 + b]: lower bounds of the logarithms of entropy coefficients
         # For all steps at once: one call.
         noise = self.normal(2, *drawn.continuous.shape)  # [2, rows, c]
         if self._fused is not None:
-            return self._fused.run(self._numbers(learning_rate), drawn, noise, steps)
+            return self._fused.run(self._numbers(least, learning_rate), drawn, noise, steps)
         each = zip(minibatches(drawn, steps, self.ranks), noise.chunk(steps, dim=1), strict=True)
         here = self.ranks.part(noise.shape[1] // steps)  # of each minibatch
-        return torch.stack([self._step(batch, part[:, here], learning_rate) for batch, part in each])
+        return torch.stack([self._step(batch, part[:, here], least, learning_rate) for batch, part in each])
 
-    def _numbers(self, learning_rate: float) -> SACLNCoefficients:
+    def _numbers(self, least: torch.Tensor, learning_rate: float) -> SACLNCoefficients:
         """The numbers of the hand-written step."""
         size, tau = self.network.action.choices.continuous_size, self._own.tau
         shared = self._branches, self._gammas, self._aims, self._begins
-        return SACLNCoefficients(size, *shared, tau, self._pace, self._least, learning_rate)
+        return SACLNCoefficients(size, *shared, tau, self._pace, least, learning_rate)
 
-    def _step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
+    def _step(self, batch: Transitions, noise: torch.Tensor, least: torch.Tensor, learning_rate: float) -> torch.Tensor:
         """A gradient step with torch's own differentiation."""
         self.parameters.optimizer.gradient.zero_()
         with torch.enable_grad():
@@ -212,7 +216,7 @@ class SACLN(OffPolicy):
         logarithms = self.module.log_coefficients.data
         before = logarithms.clone()
         self.parameters.descend(learning_rate)
-        hasten(logarithms, before, self._pace, self._least)
+        hasten(logarithms, before, self._pace, least)
         self._follow(self._own.tau)
         return torch.cat(
             (torch.stack((found.policy, found.coefficients, found.entropy)), found.q, found.values)

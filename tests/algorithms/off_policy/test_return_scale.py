@@ -24,8 +24,8 @@ def rollouts(seed: int, lengths: list[int]) -> list[Rollout]:
     return [Rollout(collector.collect(steps)) for steps in lengths]
 
 
-def looped(given: list[Rollout], rewards: list[Any]) -> tuple[float, int]:
-    """The scale, transition by transition, and how many there were."""
+def looped(given: list[Rollout], rewards: list[Any]) -> tuple[float, float]:
+    """The scale and the spread, transition by transition."""
     carried: dict[int, Any] = {}
     returns = []
     for rollout, paid in zip(given, rewards, strict=True):
@@ -36,26 +36,34 @@ def looped(given: list[Rollout], rewards: list[Any]) -> tuple[float, int]:
             returns.append(carried[agent].sum())
             if rollout.terminated[row] or rollout.truncated[row]:
                 carried[agent] = np.zeros(2)
-    return max(float(np.std(returns)), float(np.abs(returns).max()) / 5.0), len(returns)
+    deviation, largest = float(np.std(returns)), float(np.abs(returns).max()) / 5.0
+    return max(deviation, largest), min(max(deviation / largest, 0.1), 1.0)
 
 
-@given(seed=st.integers(0, 50), lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4))
-def test_the_scale_is_that_of_a_loop_over_transitions(seed: int, lengths: list[int]) -> None:
+@given(
+    seed=st.integers(0, 50),
+    lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4),
+    once=st.sampled_from([0.0, 10.0, 1000.0]),
+)
+def test_scale_and_spread_are_those_of_a_loop_over_transitions(seed: int, lengths: list[int], once: float) -> None:
+    """Also if one reward is ``once`` larger than the others."""
     scale, rng = ReturnScale(GAMMAS), np.random.default_rng(seed)
     some = [one for one in rollouts(seed, lengths) if len(one)]
     rewards = [rng.normal(size=(len(one), 2)).astype(np.float32) for one in some]
+    if some:
+        rewards[0][0] += once
     for rollout, paid in zip(some, rewards, strict=True):
         scale.add(rollout, paid)
     if some:
-        assert scale.value == pytest.approx(looped(some, rewards)[0], rel=1e-6)
+        assert (scale.value, scale.spread) == pytest.approx(looped(some, rewards), rel=1e-6)
 
 
 def test_nothing_is_divided_by_zero() -> None:
     scale = ReturnScale(GAMMAS)
-    assert scale.value > 0.0
+    assert (scale.value > 0.0, scale.spread) == (True, 1.0)
     (rollout,) = rollouts(1, [5])
     scale.add(rollout, np.zeros((len(rollout), 2), np.float32))
-    assert 0.0 < scale.value < 1e-6
+    assert (0.0 < scale.value < 1e-6, scale.spread) == (True, 1.0)
 
 
 def test_what_was_added_can_be_forgotten() -> None:

@@ -122,15 +122,21 @@ def test_returns_count_by_the_strength_of_their_streams() -> None:
     assert scales[1] == pytest.approx(4.0 * scales[0], rel=1e-5)
 
 
+@pytest.mark.parametrize(("largest", "spread"), [(0.0, 1.0), (100.0, 0.1)])
 @pytest.mark.parametrize("fused", [False, True])
-def test_coefficients_do_not_fall_below_the_least(fused: bool) -> None:
-    learner = sac_ln(HYBRID, sac_ln_settings(init_entcoef=0.011, least_entcoef=0.01, learning_rate=0.1), fused=fused)
-    assert learner.module.log_coefficients.exp().tolist() == pytest.approx([0.011] * 3)
+def test_coefficients_do_not_fall_below_the_least(fused: bool, largest: float, spread: float) -> None:
+    """The floor follows the deviation of returns, down to a tenth, and not the largest of them."""
+    settings = sac_ln_settings(init_entcoef=0.011 * spread, least_entcoef=0.01, learning_rate=0.1)
+    learner = sac_ln(HYBRID, settings, fused=fused)
+    assert learner.module.log_coefficients.exp().tolist() == pytest.approx([0.011 * spread] * 3)
+    learner._returns.meet(largest)
     with torch.no_grad():
         for seed in range(4):
             batch, _ = random_batch(learner, rows=64, seed=seed)  # a policy as wide as it begins
             learner.learn(batch._replace(forbidden=torch.zeros_like(batch.forbidden)), 1, 0.1)
-    assert learner.module.log_coefficients.exp().tolist() == pytest.approx([0.01, 0.001, 0.001])
+    assert learner.module.log_coefficients.exp().tolist() == pytest.approx(
+        [0.01 * spread, 0.001 * spread, 0.001 * spread]
+    )
 
 
 @pytest.mark.parametrize("fused", [False, True])
