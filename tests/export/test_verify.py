@@ -84,16 +84,17 @@ COMBINATIONS: dict[str, tuple[Any, ...]] = {
 
 ACTIONS: list[tuple[int, tuple[int, ...]]] = [(2, ()), (0, (3,)), (0, (2, 4, 3)), (2, (3,)), (1, (2, 4, 3))]
 LEVELS: list[tuple[int, tuple[int, ...]]] = [(2, ()), (41, ()), (7, (3,)), (7, (2, 4))]
+SETTINGS: dict[str, dict[str, Any]] = {
+    "normalized": {"normalize": True, "seed": 0},
+    "plain": {"normalize": False, "seed": 1},
+    "squashed": {"squashed": True},
+    "deterministic": {"deterministic": True},
+}
 NETWORKS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     **{
         f"{continuous} and {branches}, {kind}": ((continuous, branches, ((5,), (3,))), given)
         for continuous, branches in ACTIONS
-        for kind, given in {
-            "normalized": {"normalize": True, "seed": 0},
-            "plain": {"normalize": False, "seed": 1},
-            "squashed": {"squashed": True},
-            "deterministic": {"deterministic": True},
-        }.items()
+        for kind, given in SETTINGS.items()
     },
     **{f"{levels} levels and {branches}": ((3, branches), {"action_levels": levels}) for levels, branches in LEVELS},
     **{f"lstm, {shared}": ((2, (3,)), {"memory": MEMORY, "shared_critic": shared}) for shared in (False, True)},
