@@ -238,13 +238,6 @@ RAINBOW: dict[str, Any] = {
     "behaviors__TauAgent__hyperparameters__exploration": {"type": "eps_greedy", "eps": 1.0, "eps_min": 0.5},
 }
 """What makes a run of DQN of one of SAC's."""
-QUANTILES = RAINBOW | {
-    "behaviors__TauAgent__trainer_type": "iqn",
-    "behaviors__TauAgent__hyperparameters__dueling": False,
-}
-"""The same of IQN."""
-NORMALIZED: dict[str, Any] = {"behaviors__TauAgent__trainer_type": "sac_ln"}
-"""What makes a run of SAC with layer normalisation of one of SAC's."""
 
 
 def begin(settings: RunSettings, memory: Memory | None = None, command: Any = "parallel") -> Session:
