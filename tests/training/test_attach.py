@@ -16,7 +16,7 @@ from tau_trainer.metrics import PairState
 from tau_trainer.settings import load_settings
 from tests.bridge.conftest import free_port
 from tests.training.fakes import WAIT_S, Memory, begin, until
-from tests.training.test_editor import FILE
+from tests.training.guests import BASIC
 from tests.waiting import HANG_S
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a process cannot be asked to end there")
@@ -42,8 +42,9 @@ def join() -> Iterator[Join]:
 
 def _settings(folder: Path, **given: Any) -> Any:
     config = folder / "basic.yaml"
-    config.write_text(FILE, "utf-8")
-    chosen = {"checkpoint_settings.results_dir": str(folder), "checkpoint_settings.run_id": "run"}
+    config.write_text(BASIC, "utf-8")
+    chosen: dict[str, Any] = {"checkpoint_settings.results_dir": str(folder), "checkpoint_settings.run_id": "run"}
+    chosen |= {"behaviors.Basic.max_steps": 1_000_000, "env_settings.timeout_wait": 300}
     return load_settings(config, chosen | {name.replace("__", "."): value for name, value in given.items()})
 
 
