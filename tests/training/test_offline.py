@@ -55,6 +55,31 @@ def learn(file: Path, run_id: str, **more: Any) -> RunReport:
     return train(load_settings(file, overrides), terminal="quiet")
 
 
+def warnings_of(report: RunReport) -> list[str]:
+    log = read_log(report.folder / "log.jsonl")
+    return [one["fields"]["message"] for one in log if one.get("kind") == "warning"]
+
+
+def cut(file: Path, after: int) -> RunReport:
+    """A run that somebody ends after so many gradient steps."""
+    learn_on, make, runs = Offline.update, RecordingsCollector.__init__, list[RecordingsCollector]()
+
+    def end(self: Offline, *given: Any) -> dict[str, float]:
+        stats: dict[str, float] = learn_on(self, *given)
+        if self.steps == after:
+            runs[0].run.asked.set()
+        return stats
+
+    def noted(self: RecordingsCollector, *given: Any) -> None:
+        runs.append(self)
+        make(self, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Offline, "update", end)
+        patch.setattr(RecordingsCollector, "__init__", noted)
+        return learn(file, "cut")
+
+
 def newest(report: RunReport) -> Any:
     checkpoint = latest_checkpoint(report.folder / "checkpoints", "CartPole-v1").checkpoint
     assert checkpoint is not None
@@ -82,8 +107,7 @@ def test_a_run_leaves_the_folder_of_any_run(file: Path) -> None:
         f"{-best['rank'][1]:.4g} on the set-aside recordings."
     )
     again = learn(report.folder / "configuration.yaml", "again")
-    for name, values in newest(again).tensors.items():
-        np.testing.assert_array_equal(values, newest(report).tensors[name], name)
+    np.testing.assert_equal(newest(again).tensors, newest(report).tensors)
 
 
 def test_its_lines_say_what_a_step_is(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,24 +122,13 @@ def test_its_lines_say_what_a_step_is(file: Path, capsys: pytest.CaptureFixture[
 
 def test_a_resumed_run_is_equal_to_one_that_was_never_interrupted(file: Path) -> None:
     straight = learn(file, "straight")
-    settings = load_settings(file, {"checkpoint_settings.run_id": "cut"})
-    # Somebody presses Ctrl-C in the middle; schedules are constant, so how far it was to go does not matter.
-    judge = RecordingsCollector._judge
-
-    def end(run: RecordingsCollector, learner: Any) -> None:
-        judge(run, learner)
-        run.run.asked.set()
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RecordingsCollector, "_judge", end)
-        cut = train(settings, terminal="quiet")
-    assert (cut.outcome, cut.decisions) == ("cancelled", 200)
+    # Schedules are constant, so how far it was to go does not matter.
+    first = cut(file, after=200)
+    assert (first.outcome, first.decisions) == ("cancelled", 200)
     resumed = learn(file, "cut", checkpoint_settings__resume=True)
     assert (resumed.outcome, resumed.decisions) == ("completed", 400)
     one, other = newest(straight), newest(resumed)
-    assert one.tensors.keys() == other.tensors.keys()
-    for name, values in one.tensors.items():
-        np.testing.assert_array_equal(values, other.tensors[name], name)
+    np.testing.assert_equal(one.tensors, other.tensors)
     assert one.manifest["learner"] == other.manifest["learner"]
 
 
@@ -132,25 +145,7 @@ def test_with_an_environment_the_best_by_its_return_is_exported(file: Path) -> N
 
 def test_an_interrupted_run_exports_the_best_of_all(file: Path) -> None:
     """A clone becomes better with every step, and this one ends between two checkpoints."""
-    learn_on = Offline.update
-
-    def end(self: Offline, *given: Any) -> dict[str, float]:
-        stats: dict[str, float] = learn_on(self, *given)
-        if self.steps == 300:
-            runs[0].run.asked.set()
-        return stats
-
-    runs: list[RecordingsCollector] = []
-    make = RecordingsCollector.__init__
-
-    def noted(self: RecordingsCollector, *given: Any) -> None:
-        runs.append(self)
-        make(self, *given)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Offline, "update", end)
-        patch.setattr(RecordingsCollector, "__init__", noted)
-        report = learn(file, "cut")
+    report = cut(file, after=300)
     assert (report.outcome, report.decisions) == ("cancelled", 300)
     assert newest(report).manifest["learner"]["best"]["decisions"] == 300
 
@@ -214,28 +209,11 @@ def test_a_behavior_that_never_began_is_not_saved(file: Path) -> None:
     values = yaml.safe_load(file.read_text())
     values["behaviors"] = dict.fromkeys(("A", "B"), values["behaviors"]["CartPole-v1"])
     file.write_text(yaml.safe_dump(values))
-    learn_on = Offline.update
-
-    def end(self: Offline, *given: Any) -> dict[str, float]:
-        runs[0].run.asked.set()
-        stats: dict[str, float] = learn_on(self, *given)
-        return stats
-
-    runs: list[RecordingsCollector] = []
-    make = RecordingsCollector.__init__
-
-    def noted(self: RecordingsCollector, *given: Any) -> None:
-        runs.append(self)
-        make(self, *given)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Offline, "update", end)
-        patch.setattr(RecordingsCollector, "__init__", noted)
-        report = learn(file, "cut")
+    report = cut(file, after=100)
     assert [path.name for path in (report.folder / "checkpoints").iterdir()] == ["A-100"]
     resumed = learn(file, "cut", checkpoint_settings__resume=True)
     assert resumed.decisions == 800
-    told = [one["fields"]["message"] for one in read_log(report.folder / "log.jsonl") if one.get("kind") == "warning"]
+    told = warnings_of(report)
     assert told == ["'B' starts from scratch: the run that is resumed saved nothing of it"]
 
 
@@ -245,7 +223,7 @@ def test_parameters_alone_may_be_kept(file: Path) -> None:
     assert export_run(report.folder)
     more = {"behaviors.*.save_param_only": True, "behaviors.*.max_steps": 500}
     assert learn(file, "lean", checkpoint_settings__resume=True, **more).decisions == 500
-    told = [one["fields"]["message"] for one in read_log(report.folder / "log.jsonl") if one.get("kind") == "warning"]
+    told = warnings_of(report)
     assert len(told) == 1
     assert "has only parameters" in told[0]
 
