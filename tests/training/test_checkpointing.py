@@ -83,8 +83,13 @@ def test_a_checkpoint_holds_what_the_run_adds(make: Any, hub: MetricsHub, memory
     resumed.register(again)
     assert (again.decisions, again.policy.version) == (150, 1)
     assert not resumed.due(again)
+    with pytest.raises(CheckpointError, match="hidden units"):
+        resumed.register(make(hidden_units=16))
     hub.drain(5.0)
     assert [event.fields["step"] for event in memory.events if event.kind == "checkpoint"] == [150]
+    new, other = keeper(tmp_path, hub, resume=False), make()
+    new.register(other)
+    assert (new.newest(), other.decisions) == ({}, 0), "a new run reads nothing"
 
 
 def test_every_checkpoint_has_a_model_that_goes_with_it(
@@ -115,25 +120,6 @@ def test_every_checkpoint_has_a_model_that_goes_with_it(
 
 def refuse(*_: object) -> None:
     raise ExportError("no room")
-
-
-def test_a_new_run_reads_nothing(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
-    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
-    learned(learner, 150)
-    checkpointer.register(learner)
-    save(checkpointer, learner)
-    fresh = keeper(tmp_path, hub, resume=False)
-    other = make()
-    fresh.register(other)
-    assert (fresh.newest(), other.decisions) == ({}, 0)
-
-
-def test_a_checkpoint_of_another_network(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
-    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
-    checkpointer.register(learner)
-    save(checkpointer, learner)
-    with pytest.raises(CheckpointError, match="hidden units"):
-        keeper(tmp_path, hub, resume=True).register(make(hidden_units=16))
 
 
 def test_what_a_checkpoint_did_not_keep_is_told(
@@ -220,17 +206,23 @@ def registered(make: Any, checkpointer: Checkpointer, names: Sequence[str] = "AB
     return learners
 
 
+def a_moment_later(make: Any, hub: MetricsHub, run: Path) -> tuple[Checkpointer, list[Learner]]:
+    """Two learners were saved together at 100 decisions, and now have 200."""
+    checkpointer = keeper(run, hub, resume=False)
+    learners = registered(make, checkpointer)
+    for decisions in (100, 200):
+        for learner in learners:
+            learned(learner, decisions)
+        if decisions == 100:
+            save(checkpointer, *learners)
+    return checkpointer, learners
+
+
 def test_a_kill_between_two_learners_of_a_generation_goes_back_to_the_one_that_both_have(
     make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
 ) -> None:
     folder = tmp_path / "checkpoints"
-    checkpointer = keeper(tmp_path, hub, resume=False)
-    learners = registered(make, checkpointer)
-    for learner in learners:
-        learned(learner, 100)
-    save(checkpointer, *learners)
-    for learner in learners:
-        learned(learner, 200)
+    checkpointer, learners = a_moment_later(make, hub, tmp_path)
     with failing_at("B", KilledError()), pytest.raises(KilledError):
         save(checkpointer, *learners)
     assert names(folder) == ["A-100", "A-200", "B-100"]
@@ -251,13 +243,7 @@ def test_a_disk_that_is_full_at_the_second_learner_leaves_the_moment_before(
     make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
 ) -> None:
     folder = tmp_path / "checkpoints"
-    checkpointer = keeper(tmp_path, hub, resume=False)
-    learners = registered(make, checkpointer)
-    for learner in learners:
-        learned(learner, 100)
-    save(checkpointer, *learners)
-    for learner in learners:
-        learned(learner, 200)
+    checkpointer, learners = a_moment_later(make, hub, tmp_path)
     with failing_at("B", FULL):
         save(checkpointer, *learners)
     assert names(folder) == ["A-100", "B-100"]
