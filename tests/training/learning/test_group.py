@@ -27,8 +27,7 @@ from tau_trainer.training.learning.group import LearnerGroup, Ranked
 from tau_trainer.training.learning.process import RemoteLearner
 from tests.algorithms.experience import behavior
 from tests.algorithms.grouped import AGENTS, History, poca
-from tests.algorithms.off_policy.test_sac import random_batch
-from tests.algorithms.replayed import Collector, sac
+from tests.algorithms.replayed import Collector, random_batch, sac
 from tests.algorithms.test_cloning import recording
 from tests.algorithms.test_learned_streams import VECTORS, rollout_of
 from tests.algorithms.test_learned_streams import learner as of_streams
