@@ -371,7 +371,7 @@ def imitator(kind: str, folder: Path, seed: int = 1) -> Any:
     return make_algorithm(Setup(LINE, trainer_type(kind).settings.model_validate(settings), seed=seed))
 
 
-@pytest.mark.parametrize("kind", ["ppo", "sac", "sac_ln"])
+@pytest.mark.parametrize("kind", ["ppo", "sac", pytest.param("sac_ln", marks=pytest.mark.nightly)])
 def test_gail_goes_where_the_expert_went(kind: str, tmp_path: Path) -> None:
     """The expert gets 9.1, who has not learned yet 0 to 1.3.
 
