@@ -111,8 +111,7 @@ def test_an_update_that_fails_leaves_the_signal_as_it_was(kind: str, cartpole: s
     one.check_finite = fail
     with pytest.raises(RuntimeError, match="in the middle"):
         one.update(work, 0.0, None)
-    for name, values in one.state()[0].items():
-        np.testing.assert_array_equal(values, before[name], name)
+    np.testing.assert_equal(one.state()[0], before)
 
 
 def test_a_checkpoint_without_the_signal_changes_nothing(cartpole: str) -> None:
@@ -128,8 +127,7 @@ def test_a_checkpoint_without_the_signal_changes_nothing(cartpole: str) -> None:
         one.load(
             {name: values for name, values in arrays.items() if not name.startswith("signal.")}, metadata, fresh=False
         )
-    for name, values in one.state()[0].items():
-        np.testing.assert_array_equal(values, before[name], name)
+    np.testing.assert_equal(one.state()[0], before)
 
 
 def test_ppo_learns_from_what_the_signal_pays_and_from_nothing_else(cartpole: str) -> None:

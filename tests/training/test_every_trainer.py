@@ -132,8 +132,7 @@ def of_devices(run: RunSettings) -> None:
         return learned(algorithm, lambda: algorithm.update(gathered(algorithm), 0.1, None))
 
     one, other = together(2, work)
-    for name, values in one.items():
-        np.testing.assert_array_equal(values, other[name])
+    np.testing.assert_equal(one, other)
 
 
 def of_server(run: RunSettings) -> None:
@@ -168,8 +167,7 @@ def of_tensors(run: RunSettings, ranks: Threads | None = None) -> Arrays:
 
 def of_ranks(run: RunSettings) -> None:
     one, other = together(2, partial(of_tensors, run))
-    for name, values in one.items():
-        np.testing.assert_array_equal(values, other[name])
+    np.testing.assert_equal(one, other)
 
 
 def of_population(run: RunSettings) -> None:

@@ -142,8 +142,7 @@ def test_it_acts_with_the_weights_of_the_newest_checkpoint_and_learns_nothing(
     (learner,) = seen
     saved, _, _ = load_policy(checkpoint, basic(tmp_path))
     assert saved.policy.version > 0
-    for name, values in saved.policy.weights.items():
-        np.testing.assert_array_equal(learner.actor.policy.weights[name], values)
+    np.testing.assert_equal(saved.policy.weights, learner.actor.policy.weights)
     assert isinstance(learner.memory, RolloutMemory)
     assert len(learner.memory) == 0, "nothing is remembered"
 

@@ -101,8 +101,7 @@ def test_a_run_that_goes_on_after_a_checkpoint_and_one_that_is_resumed_choose_th
     before, restored = best_of(learner), best_of(again)
     assert before is not None
     assert restored is not None
-    for name, array in before.policy.weights.items():
-        np.testing.assert_array_equal(array, restored.policy.weights[name])
+    np.testing.assert_equal(before.policy.weights, restored.policy.weights)
     for decisions, mean in ((300, 9.0), (400, 9.0), (500, 3.0)):
         chosen = []
         for one in (learner, again):
