@@ -210,6 +210,7 @@ async def test_a_new_policy_decides_from_the_next_pass_on() -> None:
 
 async def test_the_version_told_is_that_of_the_policy_that_decided() -> None:
     """Learning runs in another thread: it may hand over its policy in the middle of a pass."""
+
     def swap() -> None:
         bench.actor.policy = RulePolicy(2)
 

@@ -318,13 +318,21 @@ def test_a_distance_is_a_rule() -> None:
 @pytest.mark.parametrize(
     ("sensors", "hindsight", "said"),
     [
-        ((WHERE, ACHIEVED), {}, "has no goal signal among its sensors; name the one to use with hindsight.goal"),
+        (
+            (WHERE, ACHIEVED),
+            {},
+            "has no goal signal among its sensors; name the one to use with hindsight.goal",
+        ),
         ((GOAL, GOAL, ACHIEVED), {}, r"has 2 goal signals \(goal, goal\) among its sensors; name the one"),
         ((GOAL, WHERE), {}, "has no sensor 'achieved_goal' for hindsight.achieved; it has goal, where"),
         ((WHERE, ACHIEVED), {"goal": "there"}, "has no sensor 'there' for hindsight.goal; it has where, achieved_goal"),
         ((GOAL, IMAGE), {"achieved": "camera"}, "hindsight.achieved: sensor 'camera' is not a vector"),
         ((GOAL, WHERE), {"achieved": "goal"}, "'goal' has shape .*, but 'goal' has"),
-        ((GOAL, ObservationSpec("achieved_goal", (2,))), {}, r"'achieved_goal' has shape \(2,\), but 'goal' has \(1,"),
+        (
+            (GOAL, ObservationSpec("achieved_goal", (2,))),
+            {},
+            r"'achieved_goal' has shape \(2,\), but 'goal' has \(1,",
+        ),
     ],
 )
 def test_sensors_that_do_not_suit(sensors: Any, hindsight: Any, said: str) -> None:
