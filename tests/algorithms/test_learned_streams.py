@@ -46,6 +46,7 @@ SIGNALS: dict[str, dict[str, Any]] = {
     "rnd": {"network_settings": SMALL | {"normalize": True}},
     "gail": {"use_actions": True},
     "vail": {"use_vail": True},
+    "airl": {},
 }
 
 
@@ -72,7 +73,7 @@ def learner(
     signals: dict[str, Any] = {"extrinsic": {"strength": 0.5}}
     for name in names:
         signal = {"strength": 0.1, "gamma": 0.9, "network_settings": SMALL} | SIGNALS[name]
-        if name in ("gail", "vail"):
+        if name in ("gail", "vail", "airl"):
             signal["demo_path"] = recording(folder, spec)
         signals["gail" if name == "vail" else name] = signal
     settings = {
@@ -109,7 +110,7 @@ def rollout_of(algorithm: Any, steps: int = 24, seed: int = 0) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["ppo", "poca", "sac", "sac_ln"])
-@pytest.mark.parametrize("names", [("curiosity", "gail"), ("rnd", "vail")], ids="-".join)
+@pytest.mark.parametrize("names", [("curiosity", "gail"), ("rnd", "vail"), ("airl",)], ids="-".join)
 def test_a_resumed_learner_goes_on_to_the_bit(kind: str, names: tuple[str, ...], tmp_path: Path) -> None:
     first, again = (learner(kind, names, tmp_path) for _ in range(2))
     first.update(rollout_of(first), 0.0, None)
