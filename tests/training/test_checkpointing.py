@@ -18,14 +18,13 @@ from tau_trainer.evaluation.candidates import ScoredPolicy
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.runs.callbacks import NOBODY
 from tau_trainer.runs.checkpoint_sets import CheckpointSet
-from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.runs.initial_weights import InitialWeights
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.store import Store
 from tau_trainer.training.checkpointing import Checkpointer
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.stored import export_run
-from tests.training.fakes import Memory, Stage, tau_settings, train
+from tests.training.fakes import Memory, Stage, newest, tau_settings, train
 from tests.training.learners import learn, make_learner
 
 
@@ -95,7 +94,6 @@ def test_a_checkpoint_holds_what_the_run_adds(make: Any, hub: MetricsHub, memory
 def test_every_checkpoint_has_a_model_that_goes_with_it(
     make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "checkpoints"
     checkpointer, learner = keeper(tmp_path, hub, resume=False), make(keep_checkpoints=2)
     checkpointer.register(learner)
     (tmp_path / "Agent").mkdir()
@@ -115,7 +113,7 @@ def test_every_checkpoint_has_a_model_that_goes_with_it(
     hub.drain(5.0)
     assert memory.warnings == ["the model of checkpoint Agent-400 was not written: no room"]
     assert checkpointer._run.store.failures == {}
-    assert latest_checkpoint(folder, "Agent").checkpoint is not None, "the checkpoint itself is there"
+    assert newest(tmp_path, "Agent").step == 400, "the checkpoint itself is there"
 
 
 def refuse(*_: object) -> None:
@@ -170,7 +168,7 @@ def test_what_cannot_be_written_is_a_warning_and_tried_again(
     (tmp_path / "checkpoints").unlink()
     save(checkpointer, learner)
     assert checkpointer._run.store.failures == {}
-    assert latest_checkpoint(tmp_path / "checkpoints", "Agent").checkpoint is not None
+    assert newest(tmp_path, "Agent").step == learner.decisions
 
 
 class KilledError(Exception):
@@ -334,14 +332,13 @@ def test_a_run_that_becomes_no_better_says_so_and_exports_its_best(
     report = train(settings.model_copy(update={"behaviors": {"Basic": behavior}}), memory, "learn")
     saved = sorted((report.folder / "checkpoints").glob("Basic-*"))
     assert 0 < len(saved) < 1500 // 64
-    newest = latest_checkpoint(report.folder / "checkpoints", "Basic").checkpoint
-    assert newest is not None
-    best = newest.manifest["learner"]["best"]
-    if newest.step < 1500:
+    last = newest(report.folder, "Basic")
+    best = last.manifest["learner"]["best"]
+    if last.step < 1500:
         assert any("no better than in its latest checkpoint" in (event.message or "") for event in memory.events)
     assert export_run(report.folder, tmp_path)[0][1].startswith(
         f"the best by mean reward, after {best['decisions']:,} decisions"
-        if best["version"] != newest.manifest["learner"]["algorithm"]["version"]
+        if best["version"] != last.manifest["learner"]["algorithm"]["version"]
         else f"the last policy, after {best['decisions']:,} decisions, which is the best by mean reward too"
     )
     assert report.verdict is not None

@@ -17,11 +17,10 @@ import pytest
 from tau_trainer.envs import engines
 from tau_trainer.metrics import PairState
 from tau_trainer.runs.session import Session
-from tau_trainer.settings import load_settings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tests.bridge.conftest import free_port
-from tests.training.fakes import WAIT_S, Memory, begin, until
+from tests.training.fakes import WAIT_S, Memory, begin, settings_from, until
 from tests.training.guests import BASIC, guests, hello_and_exit
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a process cannot be asked to end there")
@@ -41,11 +40,8 @@ def port(monkeypatch: pytest.MonkeyPatch) -> int:
 
 def waiting_run(folder: Path, memory: Memory, **overrides: Any) -> Session:
     """A run that waits for the editor."""
-    config = folder / "basic.yaml"
-    config.write_text(BASIC, "utf-8")
-    given = {"checkpoint_settings.results_dir": str(folder), "checkpoint_settings.run_id": "run"}
-    given |= {"env_settings.timeout_wait": 300} | {key.replace("__", "."): value for key, value in overrides.items()}
-    return begin(load_settings(config, given), memory, "learn")
+    chosen: dict[str, Any] = {"env_settings__timeout_wait": 300, **overrides}
+    return begin(settings_from(BASIC, folder, **chosen), memory, "learn")
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from tau_trainer.bridge.package import RECORDED, ImageOrder
 from tau_trainer.errors import DataError, SettingsError
 from tau_trainer.metrics import RunReport, keys, read_log
 from tau_trainer.runs.callbacks import Callback, UpdateInfo
-from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.settings import load_settings
 from tau_trainer.training import offline
 from tau_trainer.training.api import train
@@ -25,6 +24,7 @@ from tau_trainer.training.manager import ParallelTrainerManager
 from tau_trainer.training.offline import RecordingsCollector
 from tau_trainer.training.stored import export_run
 from tests.algorithms.demonstrations import CARTPOLE, balance, demo_file, played
+from tests.training.fakes import newest
 
 
 @pytest.fixture
@@ -80,12 +80,6 @@ def cut(file: Path, after: int) -> RunReport:
         return learn(file, "cut")
 
 
-def newest(report: RunReport) -> Any:
-    checkpoint = latest_checkpoint(report.folder / "checkpoints", "CartPole-v1").checkpoint
-    assert checkpoint is not None
-    return checkpoint
-
-
 def test_a_run_leaves_the_folder_of_any_run(file: Path) -> None:
     report = learn(file, "first")
     assert (report.outcome, report.decisions, report.unit, report.exit_code) == ("completed", 400, "gradient steps", 0)
@@ -100,14 +94,17 @@ def test_a_run_leaves_the_folder_of_any_run(file: Path) -> None:
     assert "Validation/Policy Loss" in log
     status = json.loads((report.folder / "run_logs" / "training_status.json").read_text())
     assert [one["steps"] for one in status["CartPole-v1"]["checkpoints"]] == [200, 400]
-    best, final = newest(report).manifest["learner"]["best"], status["CartPole-v1"]["final_checkpoint"]
+    best, final = (
+        newest(report.folder, "CartPole-v1").manifest["learner"]["best"],
+        status["CartPole-v1"]["final_checkpoint"],
+    )
     assert (final["steps"], final["reward"]) == (best["decisions"], None), "nobody knows its reward"
     assert report.verdict == (
         f"Exported: the best policy, of gradient step {best['decisions']:,} of 400, with a loss of "
         f"{-best['rank'][1]:.4g} on the set-aside recordings."
     )
     again = learn(report.folder / "configuration.yaml", "again")
-    np.testing.assert_equal(newest(again).tensors, newest(report).tensors)
+    np.testing.assert_equal(newest(again.folder, "CartPole-v1").tensors, newest(report.folder, "CartPole-v1").tensors)
 
 
 def test_its_lines_say_what_a_step_is(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,7 +124,7 @@ def test_a_resumed_run_is_equal_to_one_that_was_never_interrupted(file: Path) ->
     assert (first.outcome, first.decisions) == ("cancelled", 200)
     resumed = learn(file, "cut", checkpoint_settings__resume=True)
     assert (resumed.outcome, resumed.decisions) == ("completed", 400)
-    one, other = newest(straight), newest(resumed)
+    one, other = newest(straight.folder, "CartPole-v1"), newest(resumed.folder, "CartPole-v1")
     np.testing.assert_equal(one.tensors, other.tensors)
     assert one.manifest["learner"] == other.manifest["learner"]
 
@@ -138,7 +135,7 @@ def test_with_an_environment_the_best_by_its_return_is_exported(file: Path) -> N
     assert behavior.episodes == 6  # two at the begin and at each of two checkpoints
     assert behavior.mean_reward is not None
     assert 8.0 <= behavior.mean_reward <= 500.0
-    best = newest(report).manifest["learner"]["best"]
+    best = newest(report.folder, "CartPole-v1").manifest["learner"]["best"]
     assert best["rank"][1] >= behavior.mean_reward
     assert "Environment/Cumulative Reward" in (report.folder / "log.jsonl").read_text()
 
@@ -147,7 +144,7 @@ def test_an_interrupted_run_exports_the_best_of_all(file: Path) -> None:
     """A clone becomes better with every step, and this one ends between two checkpoints."""
     report = cut(file, after=300)
     assert (report.outcome, report.decisions) == ("cancelled", 300)
-    assert newest(report).manifest["learner"]["best"]["decisions"] == 300
+    assert newest(report.folder, "CartPole-v1").manifest["learner"]["best"]["decisions"] == 300
 
 
 def test_recordings_are_read_in_the_order_of_the_settings(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,9 +183,8 @@ def test_a_run_begins_with_what_another_has_learned(file: Path) -> None:
     report = learn(file, "second", checkpoint_settings__initialize_from="first", **{"behaviors.*.max_steps": 1})
     fresh = learn(file, "third", **{"behaviors.*.max_steps": 1})
     name = "model.action.weight"
-    one, other = (newest(run).tensors[name] for run in (report, fresh))
-    first = latest_checkpoint(report.folder.parent / "first" / "checkpoints", "CartPole-v1").checkpoint
-    assert first is not None
+    one, other = (newest(run.folder, "CartPole-v1").tensors[name] for run in (report, fresh))
+    first = newest(report.folder.parent / "first", "CartPole-v1")
     assert np.abs(one - first.tensors[name]).max() < np.abs(one - other).max()
 
 
@@ -219,7 +215,7 @@ def test_a_behavior_that_never_began_is_not_saved(file: Path) -> None:
 
 def test_parameters_alone_may_be_kept(file: Path) -> None:
     report = learn(file, "lean", **{"behaviors.*.save_param_only": True})
-    assert not any(name.startswith(("optimizer.", "random.")) for name in newest(report).tensors)
+    assert not any(name.startswith(("optimizer.", "random.")) for name in newest(report.folder, "CartPole-v1").tensors)
     assert export_run(report.folder)
     more = {"behaviors.*.save_param_only": True, "behaviors.*.max_steps": 500}
     assert learn(file, "lean", checkpoint_settings__resume=True, **more).decisions == 500

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tau_trainer import load_settings
 from tau_trainer.envs.restarts import RestartBudget
-from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.settings import RunSettings
 from tests.trainers import tau_train
-from tests.training.fakes import WAIT_S, begin, train, until
+from tests.training.fakes import WAIT_S, begin, newest, settings_from, train, until
 from tests.training.toys import SECONDS
 
 MAX_STEPS = 183
@@ -43,22 +41,12 @@ NORMALIZED = FILE.replace("trainer_type: sac", "trainer_type: sac_ln")
 
 
 def settings_of(folder: Path, run_id: str, file: str, **overrides: Any) -> RunSettings:
-    """The file; keys with __ in place of dots."""
-    config = folder / "lock-step.yaml"
-    config.write_text(file, "utf-8")
-    given = {"checkpoint_settings.results_dir": str(folder), "checkpoint_settings.run_id": run_id}
-    return load_settings(config, given | {key.replace("__", "."): value for key, value in overrides.items()})
-
-
-def last_of(folder: Path, run_id: str) -> Checkpoint:
-    checkpoint = latest_checkpoint(folder / run_id / "checkpoints", "Count-v0").checkpoint
-    assert checkpoint is not None
-    return checkpoint
+    return settings_from(file, folder, run_id, **overrides)
 
 
 def assert_same(folder: Path, first: str, second: str) -> None:
     """Every array of their last checkpoints, all counts, and the exported policies."""
-    one, other = last_of(folder, first), last_of(folder, second)
+    one, other = (newest(folder / run_id, "Count-v0") for run_id in (first, second))
     assert one.tensors.keys() == other.tensors.keys()
     assert any(name.startswith("best.") for name in one.tensors)
     np.testing.assert_equal(one.tensors, other.tensors)
@@ -79,11 +67,11 @@ def test_the_same_seed_is_the_same_run(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 0.01)
     whole = begin(settings_of(tmp_path, "whole", file), command="learn")
     words = ["--results-dir", str(tmp_path), "--run-id", "killed", "--quiet"]
-    with tau_train(tmp_path, "learn", "lock-step.yaml", *words, environment={SECONDS: "0.004"}) as killed:
+    with tau_train(tmp_path, "learn", "settings.yaml", *words, environment={SECONDS: "0.004"}) as killed:
         until(lambda: list((tmp_path / "killed" / "checkpoints").glob("Count-v0-*/manifest.json")))
         killed.kill()
         killed.wait()
-    assert last_of(tmp_path, "killed").step < MAX_STEPS
+    assert newest(tmp_path / "killed", "Count-v0").step < MAX_STEPS
     again = begin(settings_of(tmp_path, "killed", file, checkpoint_settings__resume=True), command="learn")
     assert [session.wait(WAIT_S).outcome for session in (whole, again)] == ["completed"] * 2
     monkeypatch.setenv(SECONDS, "0.002")

@@ -15,7 +15,8 @@ from tau_trainer.settings import load_batched
 from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.run import CopiesCollector
 from tau_trainer.training.stored import evaluate_copies, export_run
-from tests.training.batched.test_run import counting, cut, newest, same, train
+from tests.training.batched.test_run import counting, cut, same, train
+from tests.training.fakes import newest
 
 NETWORK: dict[str, Any] = {
     "hidden_units": 8,
@@ -46,9 +47,9 @@ def test_what_is_remembered_goes_on_equal(file: Path, frozen: bool) -> None:
     straight = train(file, "straight", **more, evaluation__interval=0)
     cut(file, "cut", steps=8, **more)
     resumed = train(file, "cut", **more, checkpoint_settings__resume=True)
-    first = newest(resumed, "right" if frozen else "left")
-    same(newest(straight, "right"), newest(resumed, "right"))
-    same(newest(straight, first.name), first)
+    first = newest(resumed.folder, "right" if frozen else "left")
+    same(newest(straight.folder, "right"), newest(resumed.folder, "right"))
+    same(newest(straight.folder, first.name), first)
     for name in ("left", "right"):
         state = first.tensors[f"environment.memory.{name}"]
         assert state.shape == (8, 1, 2, 4)
@@ -75,7 +76,7 @@ def test_a_model_and_an_evaluation_remember(file: Path) -> None:
     scores = evaluate_copies(report.folder)
     assert scores is not None
     for path in report.models:
-        worth = newest(report, path.stem)
+        worth = newest(report.folder, path.stem)
         session = onnxruntime.InferenceSession(path)
         assert "recurrent_in" in {value.name for value in session.get_inputs()}
         assert worth.step == 128
@@ -98,14 +99,14 @@ def test_pictures_are_seen_by_an_encoder_and_go_on_equal(tmp_path: Path) -> None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CopiesCollector, "announce", look)
         straight = train(file, "straight")
-    last = newest(straight, "both")
+    last = newest(straight.folder, "both")
     moved = [name for name in seen[0] if name.startswith("model.encoders.")]
     assert len(moved) > 4
     for name in moved:
         assert not np.array_equal(seen[0][name], last.tensors[name]), name
     assert not [name for name in last.tensors if "normalizer" in name]
     cut(file, "cut", steps=8)
-    same(last, newest(train(file, "cut", checkpoint_settings__resume=True), "both"))
+    same(last, newest(train(file, "cut", checkpoint_settings__resume=True).folder, "both"))
     assert onnxruntime.InferenceSession(straight.models[0]).get_inputs()[0].shape[1:] == [2, 6, 5]
     assert evaluate_copies(straight.folder) is not None
 

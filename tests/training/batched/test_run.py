@@ -21,7 +21,7 @@ from tau_trainer.memory import Work
 from tau_trainer.metrics import MetricsHub, RunReport, keys, read_log
 from tau_trainer.metrics.summary import summarize
 from tau_trainer.runs.checkpoint_sets import CheckpointSet
-from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint
+from tau_trainer.runs.checkpoints import Checkpoint, load_checkpoint
 from tau_trainer.runs.store import Store
 from tau_trainer.settings import load_batched
 from tau_trainer.training.batched import train_batched
@@ -30,7 +30,7 @@ from tau_trainer.training.batched.policies import CopiesLearner, EpisodeStatisti
 from tau_trainer.training.batched.run import CopiesCollector
 from tau_trainer.training.learning.learner import Shared
 from tau_trainer.training.stored import evaluate_copies, export_run
-from tests.training.fakes import Memory
+from tests.training.fakes import Memory, newest
 
 COPIES = 8
 SMALL = {"network_settings": {"hidden_units": 8, "num_layers": 1, "normalize": True}}
@@ -86,12 +86,6 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[list[Arrays]]:
 def train(file: Path, run_id: str, **more: Any) -> RunReport:
     overrides = {"checkpoint_settings.run_id": run_id} | {key.replace("__", "."): value for key, value in more.items()}
     return train_batched(load_batched(file, overrides), "quiet")
-
-
-def newest(report: RunReport, policy: str) -> Checkpoint:
-    checkpoint = latest_checkpoint(report.folder / "checkpoints", policy).checkpoint
-    assert checkpoint is not None
-    return checkpoint
 
 
 def messages(report: RunReport, kind: str) -> list[str]:
@@ -185,8 +179,8 @@ def test_a_curve_begins_with_the_first_round_and_the_end_is_told(file: Path) -> 
 def test_the_same_seed_is_the_same_run(file: Path, whole: RunReport) -> None:
     again, other = train(file, "again"), train(file, "other", env_settings__seed=4)
     for policy in ("left", "right"):
-        same(newest(whole, policy), newest(again, policy))
-        weights = [newest(report, policy).tensors["model.action.weight"] for report in (other, whole)]
+        same(newest(whole.folder, policy), newest(again.folder, policy))
+        weights = [newest(report.folder, policy).tensors["model.action.weight"] for report in (other, whole)]
         assert (weights[0] != weights[1]).any()
 
 
@@ -199,7 +193,7 @@ def test_a_resumed_run_is_equal_to_one_that_was_never_interrupted(file: Path, wh
     resumed = train(file, "cut", checkpoint_settings__resume=True)
     assert (resumed.outcome, resumed.decisions) == ("completed", 640)
     for policy in ("left", "right"):
-        same(newest(whole, policy), newest(resumed, policy))
+        same(newest(whole.folder, policy), newest(resumed.folder, policy))
 
 
 def test_rewards_that_are_learned_go_on_equal_and_are_told(file: Path) -> None:
@@ -210,7 +204,7 @@ def test_rewards_that_are_learned_go_on_equal_and_are_told(file: Path) -> None:
     straight = train(file, "straight")
     assert cut(file, "parts", 16).outcome == "cancelled"
     resumed = train(file, "parts", checkpoint_settings__resume=True)
-    same(newest(straight, "left"), newest(resumed, "left"))
+    same(newest(straight.folder, "left"), newest(resumed.folder, "left"))
     key = keys.episode_reward("curiosity")
     paid = [entry["values"][key] for entry in summaries(straight) if key in entry["values"]]
     assert len(paid) > 5
@@ -223,7 +217,7 @@ def test_rewards_that_are_learned_go_on_equal_and_are_told(file: Path) -> None:
 def test_who_presses_twice_waits_for_no_evaluation(file: Path) -> None:
     once, twice = cut(file, "once", steps=8), cut(file, "twice", steps=8, times=2)
     for report, rest in ((once, True), (twice, False)):
-        assert newest(report, "left").step == 64
+        assert newest(report.folder, "left").step == 64
         assert ("policy left" in report.files, "trace" in report.files) == (rest, rest)
     said = ["saving, evaluating; press again to skip", "saving; evaluation and export are left out"]
     assert messages(twice, "note") == said
@@ -242,7 +236,7 @@ def test_what_cannot_be_read_is_passed_over_for_a_moment_that_is_whole(
     log = list(read_log(resumed.folder / "log.jsonl"))
     assert [one["fields"]["step"] for one in log if one.get("kind") == "resumed"] == [128, 128]
     for policy in ("left", "right"):
-        same(newest(resumed, policy), newest(whole, policy))
+        same(newest(resumed.folder, policy), newest(whole.folder, policy))
 
 
 def test_a_kill_between_two_policies_leaves_the_moment_before(
@@ -262,7 +256,7 @@ def test_a_kill_between_two_policies_leaves_the_moment_before(
     resumed = train(file, "killed", checkpoint_settings__resume=True, default_settings__keep_checkpoints=1)
     assert sorted(path.name for path in (killed / "checkpoints").iterdir()) == ["left-320", "right-320"]
     for policy in ("left", "right"):
-        same(newest(whole, policy), newest(resumed, policy))
+        same(newest(whole.folder, policy), newest(resumed.folder, policy))
 
 
 def test_a_disk_that_is_full_for_a_while_costs_nothing_but_a_checkpoint(
@@ -337,7 +331,7 @@ def test_a_frozen_policy_and_a_fixed_player_stay_as_they_are(file: Path, whole: 
     )
     assert played.outcome == "completed"
     assert [path.name for path in played.models] == ["right.onnx"]
-    same(newest(train(played.folder / "configuration.yaml", "again"), "right"), newest(played, "right"))
+    same(newest(train(played.folder / "configuration.yaml", "again").folder, "right"), newest(played.folder, "right"))
 
 
 def test_a_frozen_policy_is_itself_after_a_resume(file: Path, first: Path, begun: list[list[Arrays]]) -> None:
@@ -347,7 +341,7 @@ def test_a_frozen_policy_is_itself_after_a_resume(file: Path, first: Path, begun
     first.rename(first.with_name("copied"))
     resumed = train(file, "frozen", **frozen, checkpoint_settings__resume=True)
     straight = train(file, "straight", **frozen, checkpoint_settings__initialize_from="copied")
-    same(newest(resumed, "right"), newest(straight, "right"))
+    same(newest(resumed.folder, "right"), newest(straight.folder, "right"))
     unmoved(begun[0][0], begun[1][0])
 
 
@@ -446,7 +440,10 @@ def test_an_environment_that_draws_is_animated(tmp_path: Path) -> None:
     [
         ({"behaviors__left__agents": ["lefts"]}, "no group 'lefts'; did you mean left?"),
         ({"behaviors__left__agents": ["left", "right"]}, "agent 'right' has the policy 'left' already"),
-        ({"behaviors__left__init_path": "nowhere"}, "behaviors.left.init_path nowhere: there is no checkpoint"),
+        (
+            {"behaviors__left__init_path": "nowhere"},
+            "behaviors.left.init_path nowhere: there is no checkpoint",
+        ),
         ({"environment__name": "cartpol"}, "did you mean cartpole?"),
         ({"environment__arguments": {"limits": 3}}, "did you mean limit?"),
         (
@@ -521,7 +518,9 @@ def test_a_replay_memory_that_was_not_kept_is_told(file: Path, kept: bool) -> No
         "save_replay_buffer: true keeps it"
     )
     assert messages(resumed, "warning") == ([] if kept else [sentence])
-    one, other = (newest(report, "left").tensors["model.network.action.weight"] for report in (straight, resumed))
+    one, other = (
+        newest(report.folder, "left").tensors["model.network.action.weight"] for report in (straight, resumed)
+    )
     assert np.array_equal(one, other) == kept
 
 

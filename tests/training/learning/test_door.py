@@ -10,13 +10,11 @@ from typing import Any
 import pytest
 
 from tau_trainer.errors import EngineRefusedError
-from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.runs.session import Session
-from tau_trainer.settings import load_settings
 from tau_trainer.settings.run import clash
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tests.bridge.conftest import free_port
-from tests.training.fakes import WAIT_S, Memory, SceneEngine, Stage, begin, pairs_of, until
+from tests.training.fakes import WAIT_S, Memory, SceneEngine, Stage, begin, newest, pairs_of, settings_from, until
 from tests.training.guests import BASIC, Guest, Join, guests, hello_and_exit
 
 THREE = ActionSpec(0, (3,))
@@ -43,17 +41,9 @@ class Run:
 
     def __init__(self, join: Join, folder: Path, most: int, **given: Any) -> None:
         self.port, self.memory, self._join = free_port(most), Memory(), join
-        config = folder / "basic.yaml"
-        config.write_text(BASIC, "utf-8")
-        chosen = {
-            "checkpoint_settings.results_dir": str(folder),
-            "checkpoint_settings.run_id": "run",
-            "env_settings.env_path": f"attach:{most}",
-            "env_settings.base_port": self.port,
-            "env_settings.max_lifetime_restarts": 0,
-        }
-        settings = load_settings(config, chosen | {name.replace("__", "."): value for name, value in given.items()})
-        self.session: Session = begin(settings, self.memory, "learn")
+        chosen: dict[str, Any] = {"env_settings__env_path": f"attach:{most}", "env_settings__base_port": self.port}
+        chosen |= {"env_settings__max_lifetime_restarts": 0, "run_id": "run"}
+        self.session: Session = begin(settings_from(BASIC, folder, **chosen | given), self.memory, "learn")
 
     def __enter__(self) -> Run:
         return self
@@ -77,9 +67,7 @@ class Run:
         assert (report.outcome, report.exit_code) == ("completed", 0)
         assert report.decisions >= decisions
         assert [pair.restarts for pair in report.pairs] == [0] * len(report.pairs)
-        saved = latest_checkpoint(report.folder / "checkpoints", "Basic").checkpoint
-        assert saved is not None
-        assert saved.manifest["learner"]["behavior"]["discrete_branches"] == [3]
+        assert newest(report.folder, "Basic").manifest["learner"]["behavior"]["discrete_branches"] == [3]
 
 
 @pytest.fixture
@@ -212,7 +200,7 @@ def test_runs_that_go_on_from_another_know_what_is_right(join: Join, tmp_path: P
         play(run.joins(0, RIGHT), 200)
     run.session.wait(WAIT_S)
     resumes = {"checkpoint_settings__resume": True}
-    begins = {"checkpoint_settings__run_id": "second", "checkpoint_settings__initialize_from": "run"}
+    begins = {"run_id": "second", "checkpoint_settings__initialize_from": "run"}
     size = OTHER.format("sensor 'vector' has shape [8], not [5]")
     for most, given, wrong, why in ((2, resumes, WRONG, WRONGLY), (1, begins, shows(8), size)):
         with Run(join, tmp_path, most, **given) as run:
@@ -254,15 +242,8 @@ def test_a_build_that_differs_from_the_others_is_not_started_again(stage: Stage,
 
     plays = asyncio.Event()
     stage.before_reset, stage.before_step = differs, steps
-    config = tmp_path / "basic.yaml"
-    config.write_text(BASIC, "utf-8")
-    chosen = {
-        "checkpoint_settings.results_dir": str(tmp_path),
-        "env_settings.env_path": "headless:basic",
-        "env_settings.num_envs": 2,
-    }
-    memory = Memory()
-    session = begin(load_settings(config, chosen), memory, "learn")
+    two: dict[str, Any] = {"env_settings__env_path": "headless:basic", "env_settings__num_envs": 2}
+    session = begin(settings_from(BASIC, tmp_path, **two), Memory(), "learn")
     report = session.wait(WAIT_S)
     assert [pair.restarts for pair in report.pairs] == [0, 0]
     assert stage.starts == [0, 1]

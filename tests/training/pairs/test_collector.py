@@ -37,7 +37,6 @@ from tau_trainer.errors import (
 from tau_trainer.memory import Rollout, WorkData
 from tau_trainer.metrics import JsonLines, MetricsHub, PairState, RunReport, RunSnapshot, RunView, keys, read_log
 from tau_trainer.runs.checkpoint_sets import CheckpointSet
-from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.run import Run
 from tau_trainer.settings import RunSettings, load_settings
@@ -60,6 +59,7 @@ from tests.training.fakes import (
     SceneEngine,
     Stage,
     begin,
+    newest,
     pairs_of,
     sac_settings,
     tau_settings,
@@ -693,8 +693,7 @@ def test_a_run_begins_with_what_another_one_learned(
     stage: Stage, tmp_path: Path, memory: Memory, named: str, learner: str
 ) -> None:
     first = train(plain_settings(tmp_path, "Basic", "first"), None, "learn")
-    checkpoint = latest_checkpoint(first.folder / "checkpoints", "Basic").checkpoint
-    assert checkpoint is not None
+    checkpoint = newest(first.folder, "Basic")
     given: dict[str, Any] = {} if named == "path" else {"checkpoint_settings__initialize_from": "first"}
     place = {"run": None, "path": str(checkpoint.path), "bare": checkpoint.path.name}[named]
     settings = plain_settings(

@@ -24,7 +24,7 @@ from tau_trainer.training.learning.handles import LocalLearner
 from tau_trainer.training.learning.policy_tracker import PolicyTracker
 from tau_trainer.training.pairs import collector
 from tau_trainer.training.stored import export_run
-from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train
+from tests.training.fakes import Memory, SceneEngine, Stage, begin, settings_from, tau_settings, train
 from tests.waiting import HANG_S
 
 SCORES = {"reward", "accuracy"}
@@ -241,10 +241,7 @@ env_settings: {env_path: "headless:basic", seed: 3}
 
 def _basic(folder: Path, **overrides: Any) -> RunSettings:
     """One agent, and settings that name a behavior which nobody has."""
-    config = folder / "basic.yaml"
-    config.write_text(BASIC, "utf-8")
-    given = {"checkpoint_settings.results_dir": str(folder), "checkpoint_settings.run_id": "run"}
-    return load_settings(config, given | {key.replace("__", "."): value for key, value in overrides.items()})
+    return settings_from(BASIC, folder, **overrides)
 
 
 ABSENT = (
