@@ -30,7 +30,7 @@ from tau_trainer.settings.trainers import (
     SACTrainerSettings,
 )
 from tau_trainer.specs import ActionSpec, BehaviorSpec
-from tests.algorithms.experience import AGENTS, behavior, paying
+from tests.algorithms.experience import AGENTS, acted, behavior, paying
 from tests.networks import observations
 
 
@@ -182,14 +182,7 @@ class Collector:
             before, decision = self._state, policy.act(obs, mask, self.rng, state=self._state)
             self._state = {name: values.copy() for name, values in decision.state.items()}
             rewards = self._rewards(AGENTS)
-            values = {f"obs_{i}": sensor for i, sensor in enumerate(obs)}
-            actions = {"continuous": decision.continuous, "discrete": decision.discrete}
-            memory.append(
-                np.arange(AGENTS),
-                StepFacts(rewards),
-                {**values, **actions, **decision.extras, "mask": mask},
-                policy.version,
-            )
+            memory.append(np.arange(AGENTS), StepFacts(rewards), acted(obs, decision, mask), policy.version)
             self._close(range(AGENTS), rewards, obs, terminated=False)
             branches = self.learner.spec.actions.discrete_branches
             for agent in range(AGENTS):

@@ -18,7 +18,7 @@ from tau_trainer.memory import Rollout, StepFacts
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
 from tests.algorithms.demonstrations import LINE, demo_file, learn_in, played, walk, worth
-from tests.algorithms.experience import states_equal
+from tests.algorithms.experience import acted, states_equal
 from tests.networks import observations
 
 AGENTS = 6
@@ -95,10 +95,8 @@ def rollout_of(algorithm: Any, steps: int = 24, seed: int = 0) -> Any:
         obs = observations(spec, AGENTS, int(rng.integers(2**31)), scale=1.0)
         decision = policy.act(obs, None, rng, state=state)
         state = {name: values.copy() for name, values in decision.state.items()}
-        values = {f"obs_{i}": sensor for i, sensor in enumerate(obs)} | {"mask": None, **decision.extras}
-        values |= {"continuous": decision.continuous, "discrete": decision.discrete}
         earned = StepFacts({"extrinsic": rng.normal(size=(AGENTS, 1)).astype(np.float32)}, None, TEAMS, moment=step)
-        algorithm.memory.append(rows, earned, values, policy.version)
+        algorithm.memory.append(rows, earned, acted(obs, decision), policy.version)
         over = rows[(rows + step) % 10 == 9]
         if len(over):
             last = observations(spec, len(over), int(rng.integers(2**31)), scale=1.0)

@@ -31,6 +31,7 @@ from tau_trainer.settings import (
 )
 from tau_trainer.settings.trainers import DQNTrainerSettings, IQNTrainerSettings, PPOTrainerSettings, SACTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tests.algorithms.experience import acted
 
 NIGHTLY = pytest.mark.nightly
 AGENTS = 16
@@ -69,10 +70,9 @@ class Loop:
     def act(self, obs: Any, reward: Any) -> Decision:
         decision = self.policy.act((obs,), None, self.rng, state=self.state)
         self.state = {name: values.copy() for name, values in decision.state.items()}
-        values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
         self.moments += 1
         known = StepFacts({"extrinsic": reward}, group=self.groups, moment=self.moments)
-        self.ppo.memory.append(self.rows, known, {**values, **decision.extras}, self.policy.version)
+        self.ppo.memory.append(self.rows, known, acted((obs,), decision), self.policy.version)
         return decision
 
     def end(self, agents: Any, reward: Any, obs: Any, *, truncated: bool) -> None:

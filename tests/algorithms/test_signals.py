@@ -34,7 +34,7 @@ from tests.algorithms.demonstrations import (
     walk,
     worth,
 )
-from tests.algorithms.experience import states_equal
+from tests.algorithms.experience import acted, states_equal
 
 
 @pytest.fixture
@@ -71,9 +71,9 @@ def rollout_of(algorithm: PPO | OffPolicy, steps: int = 40, seed: int = 0) -> An
     game, rng, rows = Game(algorithm.spec, 8, seed), np.random.default_rng(seed), np.arange(8)
     policy, reward = algorithm.snapshot(), np.zeros((8, 1), np.float32)
     for _ in range(steps):
-        decision, obs = policy.act((game.obs,), None, rng), game.obs
-        values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
-        algorithm.memory.append(rows, StepFacts({"extrinsic": reward}), {**values, **decision.extras}, policy.version)
+        decision = policy.act((game.obs,), None, rng)
+        values = acted((game.obs,), decision)
+        algorithm.memory.append(rows, StepFacts({"extrinsic": reward}), values, policy.version)
         earned, ended, truncated, last = game.step(decision.to_env())
         reward, over = earned[:, None], np.flatnonzero(ended)
         if len(over):

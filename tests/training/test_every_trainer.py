@@ -30,7 +30,7 @@ from tau_trainer.training.learning.parameter_server import added
 from tests.algorithms import demonstrations
 from tests.algorithms.batched import test_population
 from tests.algorithms.batched.together import Threads, together
-from tests.algorithms.experience import behavior
+from tests.algorithms.experience import acted, behavior
 
 TYPES = plugins.own("trainers")
 DISCRETE = ("dqn", "iqn")
@@ -87,9 +87,7 @@ def gathered(algorithm: Algorithm, push: int = 0) -> Work:
         decision = policy.act(obs, None, rng)
         rewards = {EXTRINSIC: rng.normal(size=(AGENTS, 1)).astype(np.float32)}
         facts = StepFacts(rewards, group=rows.astype(np.int32) // 2 + 1, moment=moment)
-        values: dict[str, Any] = {f"obs_{i}": sensor for i, sensor in enumerate(obs)}
-        values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
-        algorithm.memory.append(rows, facts, values | dict(decision.extras), policy.version)
+        algorithm.memory.append(rows, facts, acted(obs, decision), policy.version)
         if (work := algorithm.ready(Counters(moment * AGENTS, 0, push))) is not None:
             return work
     raise AssertionError("nothing is ready")
