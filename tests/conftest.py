@@ -6,6 +6,7 @@ Tests marked `gpu` are left out where there is no accelerator, and those marked 
 from __future__ import annotations
 
 import gc
+import inspect
 import logging
 import os
 import signal
@@ -15,6 +16,8 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.waiting import run
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 # As the command line does: threads wait for each other busily.
@@ -92,6 +95,15 @@ def pytest_configure(config: pytest.Config) -> None:
     """At night, property tests look at more examples."""
     if config.getoption("nightly", False):
         settings.load_profile("tau-trainer-nightly")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that is a coroutine function runs in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}))
+    return True
 
 
 @pytest.hookimpl(wrapper=True)

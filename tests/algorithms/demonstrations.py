@@ -15,6 +15,7 @@ from tau_trainer.bridge.demonstrations import Demonstration, write_demonstration
 from tau_trainer.memory import StepFacts
 from tau_trainer.models import Policy
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
+from tests.algorithms.experience import acted
 
 CARTPOLE = BehaviorSpec("CartPole-v1", (ObservationSpec("observation", (4,)),), ActionSpec(0, (2,)))
 LINE = BehaviorSpec("Line", (ObservationSpec("observation", (7,)),), ActionSpec(0, (3,)))
@@ -131,9 +132,9 @@ def learn_in(algorithm: PPO, decisions: int, copies: int = 8) -> list[float]:
     game, rng, rows = game_of(algorithm.spec, copies), np.random.default_rng(0), np.arange(copies)
     policy, reward, total, returns = algorithm.snapshot(), np.zeros((copies, 1), np.float32), np.zeros(copies), []
     for step in range(decisions // copies):
-        decision, obs = policy.act((game.obs,), None, rng), game.obs
-        values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
-        algorithm.memory.append(rows, StepFacts({"extrinsic": reward}), {**values, **decision.extras}, policy.version)
+        decision = policy.act((game.obs,), None, rng)
+        values = acted((game.obs,), decision)
+        algorithm.memory.append(rows, StepFacts({"extrinsic": reward}), values, policy.version)
         earned, ended, truncated, last = game.step(decision.to_env())
         total += earned
         over = np.flatnonzero(ended)

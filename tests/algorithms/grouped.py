@@ -20,6 +20,7 @@ from tau_trainer.settings import NetworkSettings, RewardSignalSettings
 from tau_trainer.settings.hyperparameters import POCAHyperparameters
 from tau_trainer.settings.trainers import MAPPOTrainerSettings, POCATrainerSettings
 from tau_trainer.specs import BehaviorSpec
+from tests.algorithms.experience import acted
 from tests.networks import observations
 
 AGENTS = 6
@@ -142,8 +143,7 @@ class History:
         for name, kept in self.state.items():
             kept[asking] = decision.state[name]
         known = self._pay(asking, group.astype(np.int32), None)
-        values = {f"obs_{i}": sensor for i, sensor in enumerate(obs)} | {"mask": mask, **decision.extras}
-        values |= {"continuous": decision.continuous, "discrete": decision.discrete}
+        values = acted(obs, decision, mask)
         self.learner.memory.append(np.array(asking), known, values, self.policy.version)
         for i, agent in enumerate(asking):
             mine = {name: None if column is None else column[i] for name, column in values.items()}

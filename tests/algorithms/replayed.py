@@ -9,13 +9,13 @@ import torch
 
 from tau_trainer.algorithms import Counters, Setup
 from tau_trainer.algorithms.off_policy.base import OffPolicy
-from tau_trainer.algorithms.off_policy.ddpg import DDPG
 from tau_trainer.algorithms.off_policy.dqn import DQN
 from tau_trainer.algorithms.off_policy.iqn import IQN
 from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.algorithms.off_policy.sac_ln import SACLN
+from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.memory import StepFacts, WorkData
-from tau_trainer.models.distributions import effective_mask
+from tau_trainer.models.distributions import branch_bounds, effective_mask
 from tau_trainer.settings import (
     DQNHyperparameters,
     IQNHyperparameters,
@@ -30,7 +30,7 @@ from tau_trainer.settings.trainers import (
     SACTrainerSettings,
 )
 from tau_trainer.specs import ActionSpec, BehaviorSpec
-from tests.algorithms.experience import AGENTS, behavior, paying
+from tests.algorithms.experience import AGENTS, acted, behavior, paying
 from tests.networks import observations
 
 
@@ -70,12 +70,47 @@ def sac_ln(
     return SACLN(Setup(spec, options or sac_ln_settings(), seed, device=device), fused=fused)
 
 
-def random_everywhere(learner: SAC | SACLN | DDPG, seed: int = 0) -> None:
+def random_everywhere(learner: OffPolicy, seed: int = 0) -> None:
     """Heads begin at zero: whatever is left out somewhere shows only where nothing is."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in learner.module.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.3)
+
+
+def random_batch(
+    learner: OffPolicy, rows: int = 9, seed: int = 0, *, weighted: bool = False
+) -> tuple[Transitions, torch.Tensor]:
+    """Random transitions that can be learned from, of which every third ends, and noise for their actions."""
+    choices, generator = learner.network.action.choices, torch.Generator().manual_seed(seed)
+    size, branches = choices.continuous_size, choices.discrete_branches
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    forbidden = torch.rand(rows, choices.mask_size, generator=generator) < 0.4
+    forbidden[:, [begin for begin, _ in branch_bounds(branches)]] = False
+    batch = Transitions(
+        inputs=[normal(rows, 7)],
+        following=[normal(rows, 7)],
+        continuous=torch.tanh(normal(rows, size)),
+        discrete=torch.stack([torch.randint(one, (rows,), generator=generator) for one in branches], dim=1)
+        if branches
+        else torch.zeros(rows, 0, dtype=torch.int64),
+        forbidden=forbidden,
+        rewards=normal(rows, len(learner.streams)),
+        goes_on=(torch.arange(rows)[:, None] % 3 > 0).float(),
+        state=torch.zeros(0),
+        begins=torch.zeros(0),
+        forbidden_after=forbidden.flip(0) if learner.masks_after else torch.zeros(0),
+        weights=torch.zeros(0),
+        errors=torch.zeros(0),
+    )
+    if weighted:
+        goes_on = batch.goes_on * torch.linspace(0.5, 1.0, len(learner.streams))
+        weights = torch.rand(rows, generator=torch.Generator().manual_seed(seed))
+        batch = batch._replace(goes_on=goes_on, weights=weights, errors=torch.zeros(rows))
+    return batch, normal(rows, size)
 
 
 def dqn_settings(
@@ -147,14 +182,7 @@ class Collector:
             before, decision = self._state, policy.act(obs, mask, self.rng, state=self._state)
             self._state = {name: values.copy() for name, values in decision.state.items()}
             rewards = self._rewards(AGENTS)
-            values = {f"obs_{i}": sensor for i, sensor in enumerate(obs)}
-            actions = {"continuous": decision.continuous, "discrete": decision.discrete}
-            memory.append(
-                np.arange(AGENTS),
-                StepFacts(rewards),
-                {**values, **actions, **decision.extras, "mask": mask},
-                policy.version,
-            )
+            memory.append(np.arange(AGENTS), StepFacts(rewards), acted(obs, decision, mask), policy.version)
             self._close(range(AGENTS), rewards, obs, terminated=False)
             branches = self.learner.spec.actions.discrete_branches
             for agent in range(AGENTS):

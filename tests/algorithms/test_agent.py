@@ -21,6 +21,7 @@ from tau_trainer.memory import Rollout, StepFacts, WorkData
 from tau_trainer.settings import dump_settings, trainer_type
 from tau_trainer.settings.exploration import EpsGreedySettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tests.algorithms.experience import acted
 
 HERE = __name__
 AGENTS = 4
@@ -149,10 +150,9 @@ def experience(one: AgentLearner, seed: int = 0, steps: int = 6) -> WorkData:
         obs = rng.normal(size=(AGENTS, 3)).astype(np.float32)
         state = {column.name: column.empty(AGENTS) for column in policy.state_columns}
         decision = policy.act((obs,), None, rng, state=state)
-        values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
         reward = {"extrinsic": rng.normal(size=(AGENTS, 1)).astype(np.float32)}
         known = StepFacts(reward, moment=seed * 100 + step)
-        one.memory.append(rows, known, values | dict(decision.extras), policy.version)
+        one.memory.append(rows, known, acted((obs,), decision), policy.version)
         if step % 2:
             one.memory.end(
                 rows[-1:], StepFacts({"extrinsic": np.ones((1, 1), np.float32)}), (obs[-1:],), np.zeros(1, np.bool_)

@@ -230,8 +230,7 @@ def test_an_update_that_fails_leaves_it_as_it_was(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(one.cloning, "_rate", np.inf)
     with pytest.raises(NonFiniteError, match="behavioral_cloning made the policy NaN or infinite; lower its strength"):
         one.update(work, 0.0, None)
-    for name, values in one.state()[0].items():
-        np.testing.assert_array_equal(values, before[name], name)
+    np.testing.assert_equal(one.state()[0], before)
 
 
 def test_demonstrations_that_do_not_serve_are_refused_where_they_are_needed(tmp_path: Path) -> None:

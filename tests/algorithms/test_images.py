@@ -22,7 +22,7 @@ from tau_trainer.memory import Rollout, StepFacts, Work, WorkData
 from tau_trainer.specs import ObservationSpec
 from tests.algorithms import experience, replayed
 from tests.algorithms.batched.test_on_policy import policy
-from tests.algorithms.experience import HYBRID, behavior, ppo
+from tests.algorithms.experience import HYBRID, acted, behavior, ppo
 from tests.algorithms.replayed import sac
 from tests.envs.batched.recalling import Pictures
 from tests.networks import observations
@@ -61,10 +61,7 @@ def work_of(learner: PPO | SAC, rows: int = ROWS) -> WorkData:
     for step in range(rows // 12 + 1):
         obs = observations(learner.spec, 12, step)
         decision = learner.snapshot().act(obs, None, rng)
-        values = {column.name: decision.extras[column.name] for column in learner.columns}
-        values |= {f"obs_{i}": sensor for i, sensor in enumerate(obs)}
-        values |= {"continuous": decision.continuous, "discrete": decision.discrete}
-        memory.append(agents, StepFacts(rewards), {**values, "mask": None}, learner.version)
+        memory.append(agents, StepFacts(rewards), acted(obs, decision), learner.version)
     memory.end(
         agents[:1], StepFacts({name: one[:1] for name, one in rewards.items()}), observations(SPEC, 1), np.array([True])
     )
@@ -163,8 +160,7 @@ def test_a_ring_of_images_goes_on_from_a_checkpoint_to_the_bit() -> None:
             learner.update(work, 0.5, None)
         (wanted, metadata), (found, told) = first.state(), second.state()
         assert metadata == told
-        for name, values in wanted.items():
-            np.testing.assert_array_equal(found[name], values, name)
+        np.testing.assert_equal(wanted, found)
 
 
 def learned(order: str) -> PPO:

@@ -18,7 +18,7 @@ from tau_trainer.memory import Rollout, StepFacts
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
 from tests.algorithms.demonstrations import LINE, demo_file, learn_in, played, walk, worth
-from tests.algorithms.experience import states_equal
+from tests.algorithms.experience import acted, states_equal
 from tests.networks import observations
 
 AGENTS = 6
@@ -46,6 +46,7 @@ SIGNALS: dict[str, dict[str, Any]] = {
     "rnd": {"network_settings": SMALL | {"normalize": True}},
     "gail": {"use_actions": True},
     "vail": {"use_vail": True},
+    "airl": {},
 }
 
 
@@ -72,7 +73,7 @@ def learner(
     signals: dict[str, Any] = {"extrinsic": {"strength": 0.5}}
     for name in names:
         signal = {"strength": 0.1, "gamma": 0.9, "network_settings": SMALL} | SIGNALS[name]
-        if name in ("gail", "vail"):
+        if name in ("gail", "vail", "airl"):
             signal["demo_path"] = recording(folder, spec)
         signals["gail" if name == "vail" else name] = signal
     settings = {
@@ -94,10 +95,8 @@ def rollout_of(algorithm: Any, steps: int = 24, seed: int = 0) -> Any:
         obs = observations(spec, AGENTS, int(rng.integers(2**31)), scale=1.0)
         decision = policy.act(obs, None, rng, state=state)
         state = {name: values.copy() for name, values in decision.state.items()}
-        values = {f"obs_{i}": sensor for i, sensor in enumerate(obs)} | {"mask": None, **decision.extras}
-        values |= {"continuous": decision.continuous, "discrete": decision.discrete}
         earned = StepFacts({"extrinsic": rng.normal(size=(AGENTS, 1)).astype(np.float32)}, None, TEAMS, moment=step)
-        algorithm.memory.append(rows, earned, values, policy.version)
+        algorithm.memory.append(rows, earned, acted(obs, decision), policy.version)
         over = rows[(rows + step) % 10 == 9]
         if len(over):
             last = observations(spec, len(over), int(rng.integers(2**31)), scale=1.0)
@@ -109,7 +108,7 @@ def rollout_of(algorithm: Any, steps: int = 24, seed: int = 0) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["ppo", "poca", "sac", "sac_ln"])
-@pytest.mark.parametrize("names", [("curiosity", "gail"), ("rnd", "vail")], ids="-".join)
+@pytest.mark.parametrize("names", [("curiosity", "gail"), ("rnd", "vail"), ("airl",)], ids="-".join)
 def test_a_resumed_learner_goes_on_to_the_bit(kind: str, names: tuple[str, ...], tmp_path: Path) -> None:
     first, again = (learner(kind, names, tmp_path) for _ in range(2))
     first.update(rollout_of(first), 0.0, None)
@@ -371,7 +370,7 @@ def imitator(kind: str, folder: Path, seed: int = 1) -> Any:
     return make_algorithm(Setup(LINE, trainer_type(kind).settings.model_validate(settings), seed=seed))
 
 
-@pytest.mark.parametrize("kind", ["ppo", "sac", "sac_ln"])
+@pytest.mark.parametrize("kind", ["ppo", "sac", pytest.param("sac_ln", marks=pytest.mark.nightly)])
 def test_gail_goes_where_the_expert_went(kind: str, tmp_path: Path) -> None:
     """The expert gets 9.1, who has not learned yet 0 to 1.3.
 

@@ -31,6 +31,7 @@ from tau_trainer.settings import (
 )
 from tau_trainer.settings.trainers import DQNTrainerSettings, IQNTrainerSettings, PPOTrainerSettings, SACTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tests.algorithms.experience import acted
 
 NIGHTLY = pytest.mark.nightly
 AGENTS = 16
@@ -69,10 +70,9 @@ class Loop:
     def act(self, obs: Any, reward: Any) -> Decision:
         decision = self.policy.act((obs,), None, self.rng, state=self.state)
         self.state = {name: values.copy() for name, values in decision.state.items()}
-        values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
         self.moments += 1
         known = StepFacts({"extrinsic": reward}, group=self.groups, moment=self.moments)
-        self.ppo.memory.append(self.rows, known, {**values, **decision.extras}, self.policy.version)
+        self.ppo.memory.append(self.rows, known, acted((obs,), decision), self.policy.version)
         return decision
 
     def end(self, agents: Any, reward: Any, obs: Any, *, truncated: bool) -> None:
@@ -114,22 +114,6 @@ def cues(algorithm: Algorithm, steps: int, most: int) -> list[float]:
     return hits
 
 
-def test_identity_of_two_branches() -> None:
-    """Reward 1 for each branch that repeats the digit shown; 2 is perfect."""
-    ppo = make(5, ActionSpec(0, (3, 2)), gamma=0.0)
-    loop = Loop(ppo)
-    reward, recent = np.zeros((AGENTS, 1), np.float32), []
-    for _ in range(500):
-        first, second = loop.rng.integers(3, size=AGENTS), loop.rng.integers(2, size=AGENTS)
-        result = loop.act(np.concatenate((one_hot(first, 3), one_hot(second, 2)), axis=1), reward)
-        hits = (result.discrete[:, 0] == first).astype(np.float32) + (result.discrete[:, 1] == second)
-        reward = hits[:, None].astype(np.float32)
-        recent.append(float(reward.mean()))
-        loop.learn_when_full()
-    assert np.mean(recent[:30]) < 1.2
-    assert np.mean(recent[-30:]) > 1.9
-
-
 @pytest.mark.parametrize("credit", [pytest.param(False, marks=NIGHTLY), True])
 def test_contextual_bandit_with_binary_rewards(credit: bool) -> None:
     """Three continuous actions; each earns +1 or -1 for being near a linear function of the observation."""
@@ -149,6 +133,7 @@ def test_contextual_bandit_with_binary_rewards(credit: bool) -> None:
     assert np.mean(recent[-60:]) > (0.6 if credit else 0.2)
 
 
+@NIGHTLY
 def test_corridor_needs_credit_over_time() -> None:
     """Seven cells; only the right end pays, every step costs: walking right is worth 0.96, the other end nothing."""
     cells, middle = 7, 3
@@ -334,6 +319,7 @@ def test_sac_learns_a_contextual_bandit(actions: ActionSpec) -> None:
     assert np.mean(misses[-50:]) < (0.3 if actions.continuous_size and actions.discrete_size else 0.2), misses[-50:]
 
 
+@NIGHTLY
 def test_sac_remembers_a_cue() -> None:
     """Seeds 1, 2 and 3 need 43, 46 and 48 episodes."""
     sac = make_sac(3, ActionSpec(0, (2,)), MemorySettings(memory_size=16, sequence_length=4), 0.9)
@@ -368,13 +354,8 @@ RAINBOW: dict[str, Any] = {
 }
 
 
-FURTHER = [
-    pytest.param(switches, marks=NIGHTLY)
-    for switches in (RAINBOW | {"steps_per_update": 32}, {"exploration": BOLTZMANN})
-]
-
-
-@pytest.mark.parametrize("switches", [{}, *FURTHER])
+@NIGHTLY
+@pytest.mark.parametrize("switches", [{}, RAINBOW | {"steps_per_update": 32}, {"exploration": BOLTZMANN}])
 def test_dqn_learns_an_identity_of_two_branches(switches: dict[str, Any]) -> None:
     """Reward 1/2 for each branch that repeats the digit shown; 1 is perfect. What is forbidden earns nothing."""
     loop = Loop(make_dqn(5, (3, 2), 0.0, **{**switches, "n_step": 1}))
@@ -437,6 +418,7 @@ def test_iqn_knows_what_may_come_of_an_action(cvar: float, chosen: int) -> None:
     assert int(learner.snapshot().act((seen[:1],), None, loop.rng, deterministic=True).discrete[0, 0]) == chosen
 
 
+@NIGHTLY
 def test_dqn_remembers_a_cue() -> None:
     """Seeds 1, 2 and 3 need 53 episodes each."""
     hits = cues(make_dqn(3, (2,), 0.9, MemorySettings(memory_size=16, sequence_length=4)), 4, 160)

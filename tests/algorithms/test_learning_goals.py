@@ -14,6 +14,7 @@ from tau_trainer.games.worlds import BitFlipping, GoalWorld
 from tau_trainer.memory import StepFacts
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import BehaviorSpec
+from tests.algorithms.experience import acted
 
 WORLDS = "gym:tau_trainer.games.worlds:"
 
@@ -41,9 +42,7 @@ class Lockstep:
         for _ in range(steps):
             seen = self._seen(self.obs)
             decision = policy.act(seen, None, self.rng)
-            values = {f"obs_{i}": one for i, one in enumerate(seen)}
-            values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
-            memory.append(self.rows, StepFacts({"extrinsic": reward}), {**values, **decision.extras}, policy.version)
+            memory.append(self.rows, StepFacts({"extrinsic": reward}), acted(seen, decision), policy.version)
             actions = to_space(self.space, decision.to_env())
             ends = [self._step(i, actions[i], reward) for i in range(len(self.rows))]
             over = np.flatnonzero([ended for ended, _ in ends])

@@ -18,6 +18,7 @@ from tau_trainer.algorithms import Algorithm, Counters, Setup, make_algorithm
 from tau_trainer.memory import StepFacts
 from tau_trainer.settings import MemorySettings, NetworkSettings, RewardSignalSettings, trainer_type
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tests.algorithms.experience import acted
 
 GROUPS, TEAM = 16, 3
 MARK = 0.9
@@ -35,9 +36,8 @@ class Gate:
     def _act(self, rows: Any, obs: Any) -> Any:
         decision = self.policy.act((obs,), None, self.rng, state=self.state)
         self.state = decision.state
-        values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
         known = self._known(rows, 0.0, 0.0)
-        self.learner.memory.append(rows, known, {**values, **decision.extras}, self.policy.version)
+        self.learner.memory.append(rows, known, acted((obs,), decision), self.policy.version)
         return decision.discrete[:, 0]
 
     def _known(self, rows: Any, own: float, to_group: Any, plays_on: Any = None) -> StepFacts:

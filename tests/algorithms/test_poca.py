@@ -61,8 +61,7 @@ def test_ready_collect_learn_and_go_on_equal_to_the_bit(network: Any) -> None:
     assert {name: first[name] for name in first if "Seconds" not in name} == {
         name: second[name] for name in second if "Seconds" not in name
     }
-    for name, values in learner.state()[0].items():
-        np.testing.assert_array_equal(values, other.state()[0][name])
+    np.testing.assert_equal(learner.state()[0], other.state()[0])
 
 
 @pytest.mark.parametrize("network", [None, FORGETS])

@@ -34,7 +34,7 @@ from tests.algorithms.demonstrations import (
     walk,
     worth,
 )
-from tests.algorithms.experience import states_equal
+from tests.algorithms.experience import acted, states_equal
 
 
 @pytest.fixture
@@ -71,9 +71,9 @@ def rollout_of(algorithm: PPO | OffPolicy, steps: int = 40, seed: int = 0) -> An
     game, rng, rows = Game(algorithm.spec, 8, seed), np.random.default_rng(seed), np.arange(8)
     policy, reward = algorithm.snapshot(), np.zeros((8, 1), np.float32)
     for _ in range(steps):
-        decision, obs = policy.act((game.obs,), None, rng), game.obs
-        values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
-        algorithm.memory.append(rows, StepFacts({"extrinsic": reward}), {**values, **decision.extras}, policy.version)
+        decision = policy.act((game.obs,), None, rng)
+        values = acted((game.obs,), decision)
+        algorithm.memory.append(rows, StepFacts({"extrinsic": reward}), values, policy.version)
         earned, ended, truncated, last = game.step(decision.to_env())
         reward, over = earned[:, None], np.flatnonzero(ended)
         if len(over):
@@ -82,20 +82,6 @@ def rollout_of(algorithm: PPO | OffPolicy, steps: int = 40, seed: int = 0) -> An
 
 
 PPO_NUMBERS = {"buffer_size": 256, "num_epoch": 2, "beta": 0.0, "lambd": 0.9}
-
-
-@pytest.mark.parametrize("kind", ["ppo", "sac", "sac_ln"])
-def test_a_resumed_learner_goes_on_to_the_bit(kind: str, cartpole: str) -> None:
-    numbers = PPO_NUMBERS if kind == "ppo" else {"save_replay_buffer": True, "steps_per_update": 8.0}
-    first, again = (learner(kind, CARTPOLE, cartpole, numbers) for _ in range(2))
-    first.update(rollout_of(first), 0.0, None)
-    first.memory.clear()  # as a checkpoint does
-    arrays, metadata = first.state()
-    assert any(name.startswith("signal.airl.optimizer.exp_avg") for name in arrays)
-    again.load(arrays, metadata, fresh=False)
-    for one in (first, again):
-        one.update(rollout_of(one, seed=2), 0.1, None)
-    states_equal(first, again)
 
 
 @pytest.mark.parametrize("kind", ["ppo", "sac", "sac_ln"])
@@ -111,8 +97,7 @@ def test_an_update_that_fails_leaves_the_signal_as_it_was(kind: str, cartpole: s
     one.check_finite = fail
     with pytest.raises(RuntimeError, match="in the middle"):
         one.update(work, 0.0, None)
-    for name, values in one.state()[0].items():
-        np.testing.assert_array_equal(values, before[name], name)
+    np.testing.assert_equal(one.state()[0], before)
 
 
 def test_a_checkpoint_without_the_signal_changes_nothing(cartpole: str) -> None:
@@ -128,8 +113,7 @@ def test_a_checkpoint_without_the_signal_changes_nothing(cartpole: str) -> None:
         one.load(
             {name: values for name, values in arrays.items() if not name.startswith("signal.")}, metadata, fresh=False
         )
-    for name, values in one.state()[0].items():
-        np.testing.assert_array_equal(values, before[name], name)
+    np.testing.assert_equal(one.state()[0], before)
 
 
 def test_ppo_learns_from_what_the_signal_pays_and_from_nothing_else(cartpole: str) -> None:

@@ -95,192 +95,151 @@ def agents(*values: float) -> Observations:
 
 @given(st.lists(st.lists(st.integers(0, 100), max_size=4), min_size=1, max_size=5))
 def test_all_ready_requests_share_a_pass_and_each_gets_its_own_part(requests: list[list[int]]) -> None:
-    async def main() -> None:
-        policy = RulePolicy(version=7)
-        bench = Bench(policy)
-        answers = await asyncio.gather(*(bench.ask(*values) for values in requests))
-        for values, decision in zip(requests, answers, strict=True):
-            assert decision.continuous[:, 0].tolist() == [3.0 * value for value in values]
-            assert decision.discrete.shape == (len(values), 2)
-            assert decision.extras["log_prob"].shape == (len(values), 3)
-            assert decision.version == 7
-        assert policy.sizes == [sum(map(len, requests))]
-        assert (bench.batcher.passes, bench.batcher.decisions) == (1, sum(map(len, requests)))
+    policy = RulePolicy(version=7)
+    bench = Bench(policy)
 
-    run(main())
+    async def asked() -> list[Decision]:
+        return await asyncio.gather(*(bench.ask(*values) for values in requests))
 
-
-def test_one_alone_is_answered_at_once() -> None:
-    async def main() -> None:
-        answer = Bench(RulePolicy(version=3), parties=1).ask(1.0, 2.0)
-        assert answer.done()
-        assert (answer.result().continuous.tolist(), answer.result().version) == ([[3.0], [6.0]], 3)
-
-    run(main())
+    for values, decision in zip(requests, run(asked()), strict=True):
+        assert decision.continuous[:, 0].tolist() == [3.0 * value for value in values]
+        assert decision.discrete.shape == (len(values), 2)
+        assert decision.extras["log_prob"].shape == (len(values), 3)
+        assert decision.version == 7
+    assert policy.sizes == [sum(map(len, requests))]
+    assert (bench.batcher.passes, bench.batcher.decisions) == (1, sum(map(len, requests)))
 
 
-def test_an_error_of_one_alone_is_in_its_answer() -> None:
-    async def main() -> None:
-        bench = Bench(RulePolicy(), parties=1)
-        answer = bench.batcher.decide(KEY, TEAM, bench.new_rows(1), (np.ones((3, 9)), np.ones((2, 1))), None)
-        with pytest.raises(ValueError, match="broadcast"):
-            await answer
-
-    run(main())
+async def test_one_alone_is_answered_at_once() -> None:
+    answer = Bench(RulePolicy(version=3), parties=1).ask(1.0, 2.0)
+    assert answer.done()
+    assert (answer.result().continuous.tolist(), answer.result().version) == ([[3.0], [6.0]], 3)
 
 
-def test_requests_of_another_turn_get_another_pass() -> None:
-    async def main() -> None:
-        policy = RulePolicy()
-        bench = Bench(policy)
-        for _ in range(3):
-            await asyncio.gather(*(bench.ask(1.0, 2.0) for _ in range(2)))
-        assert policy.sizes == [4, 4, 4]
-        assert bench.batcher.passes == 3
-
-    run(main())
+async def test_an_error_of_one_alone_is_in_its_answer() -> None:
+    bench = Bench(RulePolicy(), parties=1)
+    answer = bench.batcher.decide(KEY, TEAM, bench.new_rows(1), (np.ones((3, 9)), np.ones((2, 1))), None)
+    with pytest.raises(ValueError, match="broadcast"):
+        await answer
 
 
-def test_every_behavior_and_team_is_decided_by_its_own_actor_once_a_turn() -> None:
+async def test_requests_of_another_turn_get_another_pass() -> None:
+    policy = RulePolicy()
+    bench = Bench(policy)
+    for _ in range(3):
+        await asyncio.gather(*(bench.ask(1.0, 2.0) for _ in range(2)))
+    assert policy.sizes == [4, 4, 4]
+    assert bench.batcher.passes == 3
+
+
+async def test_every_behavior_and_team_is_decided_by_its_own_actor_once_a_turn() -> None:
     """Two environments that show two behaviors, one of them with two teams."""
-
-    async def main() -> None:
-        first, opponent, other = RulePolicy(1), RulePolicy(2), RulePolicy(3)
-        bench = Bench(first)
-        bench.add(KEY, 1, opponent)
-        bench.add("Other", 0, other)
-        asked = [(KEY, 0), (KEY, 1), ("Other", 0)]
-        answers = await asyncio.gather(
-            *(bench.ask(1.0, behavior=name, team=team) for _ in range(2) for name, team in asked)
-        )
-        assert [decision.version for decision in answers] == [1, 2, 3, 1, 2, 3]
-        assert first.sizes == opponent.sizes == other.sizes == [2]
-        assert bench.batcher.passes == 3
-
-    run(main())
+    first, opponent, other = RulePolicy(1), RulePolicy(2), RulePolicy(3)
+    bench = Bench(first)
+    bench.add(KEY, 1, opponent)
+    bench.add("Other", 0, other)
+    asked = [(KEY, 0), (KEY, 1), ("Other", 0)]
+    answers = await asyncio.gather(
+        *(bench.ask(1.0, behavior=name, team=team) for _ in range(2) for name, team in asked)
+    )
+    assert [decision.version for decision in answers] == [1, 2, 3, 1, 2, 3]
+    assert first.sizes == opponent.sizes == other.sizes == [2]
+    assert bench.batcher.passes == 3
 
 
-def test_two_teams_of_one_actor_share_a_pass() -> None:
-    async def main() -> None:
-        policy = RulePolicy()
-        bench = Bench(policy)
-        bench.batcher.actors[KEY, 1] = bench.actor
-        await asyncio.gather(bench.ask(1.0), bench.ask(2.0, team=1))
-        assert policy.sizes == [2]
-
-    run(main())
+async def test_two_teams_of_one_actor_share_a_pass() -> None:
+    policy = RulePolicy()
+    bench = Bench(policy)
+    bench.batcher.actors[KEY, 1] = bench.actor
+    await asyncio.gather(bench.ask(1.0), bench.ask(2.0, team=1))
+    assert policy.sizes == [2]
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_the_policy_is_told_whether_to_explore(deterministic: bool) -> None:
-    async def main() -> None:
-        decision = await Bench(RulePolicy(), deterministic=deterministic).ask(1.0)
-        assert decision.extras["log_prob"].tolist() == [[float(deterministic)] * 3]
-
-    run(main())
+async def test_the_policy_is_told_whether_to_explore(deterministic: bool) -> None:
+    decision = await Bench(RulePolicy(), deterministic=deterministic).ask(1.0)
+    assert decision.extras["log_prob"].tolist() == [[float(deterministic)] * 3]
 
 
-def test_masks_are_joined_and_a_request_without_one_forbids_nothing() -> None:
-    async def main() -> None:
-        policy = RulePolicy()
-        bench = Bench(policy)
-        masks: list[BoolArray | None] = [None, np.array([[True, False], [False, True]]), None]
-        answers = await asyncio.gather(*(bench.ask(1.0, 2.0, mask=mask) for mask in masks))
-        assert [decision.discrete.tolist() for decision in answers] == [
-            [[0, 0], [0, 0]],
-            [[1, 0], [0, 1]],
-            [[0, 0], [0, 0]],
-        ]
-        await asyncio.gather(*(bench.ask(1.0) for _ in range(2)))
-        assert policy.masks[1] is None
-
-    run(main())
+async def test_masks_are_joined_and_a_request_without_one_forbids_nothing() -> None:
+    policy = RulePolicy()
+    bench = Bench(policy)
+    masks: list[BoolArray | None] = [None, np.array([[True, False], [False, True]]), None]
+    answers = await asyncio.gather(*(bench.ask(1.0, 2.0, mask=mask) for mask in masks))
+    assert [decision.discrete.tolist() for decision in answers] == [
+        [[0, 0], [0, 0]],
+        [[1, 0], [0, 1]],
+        [[0, 0], [0, 0]],
+    ]
+    await asyncio.gather(*(bench.ask(1.0) for _ in range(2)))
+    assert policy.masks[1] is None
 
 
-def test_an_exception_reaches_everyone_who_waits_and_the_next_pass_is_sound() -> None:
-    async def main() -> None:
-        bench = Bench(RulePolicy())
-        wide = (np.ones((1, 9), np.float32), np.ones((1, 2), np.float32))
-        waiting = [bench.batcher.decide(KEY, TEAM, bench.new_rows(1), seen, None) for seen in (agents(1), wide)]
-        waiting.append(bench.ask(2.0))
-        failures = await asyncio.gather(*waiting, return_exceptions=True)
-        assert [type(failure) for failure in failures] == [ValueError] * 3
-        assert (await bench.ask(1.0)).continuous.tolist() == [[3.0]]
-
-    run(main())
+async def test_an_exception_reaches_everyone_who_waits_and_the_next_pass_is_sound() -> None:
+    bench = Bench(RulePolicy())
+    wide = (np.ones((1, 9), np.float32), np.ones((1, 2), np.float32))
+    waiting = [bench.batcher.decide(KEY, TEAM, bench.new_rows(1), seen, None) for seen in (agents(1), wide)]
+    waiting.append(bench.ask(2.0))
+    failures = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(failure) for failure in failures] == [ValueError] * 3
+    assert (await bench.ask(1.0)).continuous.tolist() == [[3.0]]
 
 
-def test_requests_that_were_given_up_are_left_out() -> None:
-    async def main() -> None:
-        policy = RulePolicy()
-        bench = Bench(policy)
-        first, second = bench.ask(1.0), bench.ask(2.0, 3.0)
-        first.cancel()
-        assert (await second).continuous.tolist() == [[6.0], [9.0]]
-        assert policy.sizes == [2]
-        bench.ask(1.0).cancel()
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert policy.sizes == [2]
-        assert (bench.batcher.passes, bench.batcher.decisions) == (1, 2)
-
-    run(main())
+async def test_requests_that_were_given_up_are_left_out() -> None:
+    policy = RulePolicy()
+    bench = Bench(policy)
+    first, second = bench.ask(1.0), bench.ask(2.0, 3.0)
+    first.cancel()
+    assert (await second).continuous.tolist() == [[6.0], [9.0]]
+    assert policy.sizes == [2]
+    bench.ask(1.0).cancel()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert policy.sizes == [2]
+    assert (bench.batcher.passes, bench.batcher.decisions) == (1, 2)
 
 
-def test_a_new_policy_decides_from_the_next_pass_on() -> None:
-    async def main() -> None:
-        old, new = RulePolicy(1), RulePolicy(2)
-        bench = Bench(old)
-        waiting = bench.ask(1.0)
-        bench.actor.policy = new
-        assert (await waiting).version == 2
-        assert (old.sizes, new.sizes) == ([], [1])
-
-    run(main())
+async def test_a_new_policy_decides_from_the_next_pass_on() -> None:
+    old, new = RulePolicy(1), RulePolicy(2)
+    bench = Bench(old)
+    waiting = bench.ask(1.0)
+    bench.actor.policy = new
+    assert (await waiting).version == 2
+    assert (old.sizes, new.sizes) == ([], [1])
 
 
-def test_the_version_told_is_that_of_the_policy_that_decided() -> None:
+async def test_the_version_told_is_that_of_the_policy_that_decided() -> None:
     """Learning runs in another thread: it may hand over its policy in the middle of a pass."""
 
-    async def main() -> None:
-        def swap() -> None:
-            bench.actor.policy = RulePolicy(2)
+    def swap() -> None:
+        bench.actor.policy = RulePolicy(2)
 
-        bench = Bench(RulePolicy(1, then=swap))
-        answers = await asyncio.gather(*(bench.ask(1.0) for _ in range(2)))
-        assert [decision.version for decision in answers] == [1, 1]
-        assert (await bench.ask(1.0)).version == 2
-
-    run(main())
+    bench = Bench(RulePolicy(1, then=swap))
+    answers = await asyncio.gather(*(bench.ask(1.0) for _ in range(2)))
+    assert [decision.version for decision in answers] == [1, 1]
+    assert (await bench.ask(1.0)).version == 2
 
 
 @pytest.mark.parametrize("parties", [1, 2])
-def test_state_is_carried_by_row_and_forgotten_where_that_is_said(parties: int) -> None:
+async def test_state_is_carried_by_row_and_forgotten_where_that_is_said(parties: int) -> None:
     """Rows come in any order, alone or with others, with a policy that was replaced meanwhile."""
+    bench = Bench(RulePolicy(remembers=True), parties=parties)
 
-    async def main() -> None:
-        bench = Bench(RulePolicy(remembers=True), parties=parties)
+    async def before(*rows: int) -> list[int]:
+        decision = await bench.ask(*[1.0] * len(rows), rows=list(rows))
+        return [int(count) for count in decision.extras["count"][:, 0]]
 
-        async def before(*rows: int) -> list[int]:
-            decision = await bench.ask(*[1.0] * len(rows), rows=list(rows))
-            return [int(count) for count in decision.extras["count"][:, 0]]
-
-        assert await before(0, 700) == [5, 5]
-        assert await before(700, 3) == [6, 5]
-        bench.actor.policy = RulePolicy(1, remembers=True)
-        assert list(await asyncio.gather(before(0, 3), before(700))) == [[6, 6], [7]]
-        bench.actor.forget(np.array([3, 700]))
-        assert await before(0, 3, 700) == [7, 5, 5]
-        bench.actor.forget(np.array([9000]))
-
-    run(main())
+    assert await before(0, 700) == [5, 5]
+    assert await before(700, 3) == [6, 5]
+    bench.actor.policy = RulePolicy(1, remembers=True)
+    assert list(await asyncio.gather(before(0, 3), before(700))) == [[6, 6], [7]]
+    bench.actor.forget(np.array([3, 700]))
+    assert await before(0, 3, 700) == [7, 5, 5]
+    bench.actor.forget(np.array([9000]))
 
 
-def test_a_policy_without_state_keeps_nothing() -> None:
-    async def main() -> None:
-        bench = Bench(RulePolicy())
-        assert set((await bench.ask(1.0)).extras) == {"log_prob"}
-        bench.actor.forget(np.array([3]))
-        assert len(bench.actor.state) == 0
-
-    run(main())
+async def test_a_policy_without_state_keeps_nothing() -> None:
+    bench = Bench(RulePolicy())
+    assert set((await bench.ask(1.0)).extras) == {"log_prob"}
+    bench.actor.forget(np.array([3]))
+    assert len(bench.actor.state) == 0

@@ -93,12 +93,6 @@ def test_masks_are_obeyed(settings: ExplorationSettings) -> None:
         assert not (blocked[np.arange(500), discrete[:, branch]] & ~blocked.all(axis=1)).any()
 
 
-def test_same_generator_same_decisions() -> None:
-    policy, obs = policy_of(make_network(SPEC, exploration=ANY)), observations(SPEC, 50)
-    first, second = (policy.act(obs, None, np.random.default_rng(5)).discrete for _ in range(2))
-    np.testing.assert_array_equal(first, second)
-
-
 class Drift(Exploration):
     """Adds how often an agent has decided in its episode, in tenths times time."""
 

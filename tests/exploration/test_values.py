@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -35,25 +37,22 @@ def test_eps_greedy() -> None:
     assert shares({"type": "eps_greedy", "eps": 0.4}, VALUES) == near([0.1, 0.7, 0.1, 0.1])
 
 
-def test_border_s_epsilon_falls_linearly() -> None:
-    border = {"type": "eps_greedy", "eps": 1.0, "eps_min": 0.02}
-    found = [epsilon(border, at) for at in (0, 50_000, 100_000, 200_000)]
-    assert found == pytest.approx([1.0, 0.51, 0.02, 0.02])
+FALLS = {"type": "eps_greedy", "eps": 1.0, "eps_min": 0.01, "n_steps_annealing": 100, "annealing": "exponential"}
 
 
-def test_epsilon_falls_exponentially() -> None:
-    settings = {"type": "eps_greedy", "eps": 1.0, "eps_min": 0.01, "n_steps_annealing": 100, "annealing": "exponential"}
-    assert [epsilon(settings, at) for at in (0, 50, 100, 101)] == pytest.approx([1.0, 0.1, 0.01, 0.01])
-
-
-def test_epsilon_stays_where_nothing_anneals_it() -> None:
-    assert epsilon({"type": "eps_greedy"}, 1_000_000) == pytest.approx(0.1)
-    assert epsilon({"type": "eps_greedy", "eps": 0.0, "eps_min": 0.0}, 10) == 0.0
-
-
-def test_adaptive_epsilon() -> None:
-    found = [epsilon({"type": "adaptive_eps_greedy"}, at) for at in (0, 10_000)]
-    assert found == pytest.approx([1.0, 0.43109], abs=1e-5)
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        ({"type": "eps_greedy", "eps": 1.0, "eps_min": 0.02}, {0: 1.0, 50_000: 0.51, 100_000: 0.02, 200_000: 0.02}),
+        (FALLS, {0: 1.0, 50: 0.1, 100: 0.01, 101: 0.01}),
+        ({"type": "eps_greedy"}, {1_000_000: 0.1}),
+        ({"type": "eps_greedy", "eps": 0.0, "eps_min": 0.0}, {10: 0.0}),
+        ({"type": "adaptive_eps_greedy"}, {0: 1.0, 10_000: 0.43109}),
+    ],
+    ids=["border's, linearly", "exponentially", "by default not", "none", "adaptively"],
+)
+def test_epsilon_falls(settings: dict[str, Any], found: dict[int, float]) -> None:
+    assert {at: epsilon(settings, at) for at in found} == pytest.approx(found, abs=1e-5)
 
 
 def test_epsilon_is_obeyed_as_it_falls() -> None:

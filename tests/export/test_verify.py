@@ -28,22 +28,6 @@ def _bytes(network: ActorCritic) -> bytes:
     return build_model(network, network.spec).SerializeToString()
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize(("continuous", "branches"), [(2, ()), (0, (3,)), (0, (2, 4, 3)), (2, (3,)), (1, (2, 4, 3))])
-def test_every_kind_of_action_passes(
-    network_of: MakeNetwork, continuous: int, branches: tuple[int, ...], seed: int
-) -> None:
-    network = network_of(continuous, branches, ((5,), (3,)), normalize=seed % 2 == 0, seed=seed)
-    verify(_bytes(network), network, network.spec, policy_of(network), seed=seed)
-
-
-@pytest.mark.parametrize("kind", ["squashed", "deterministic"])
-@pytest.mark.parametrize(("continuous", "branches"), [(2, ()), (0, (2, 4)), (2, (3,)), (1, (2, 4, 3))])
-def test_squashed_actions_pass(network_of: MakeNetwork, continuous: int, branches: tuple[int, ...], kind: str) -> None:
-    network = network_of(continuous, branches, **{kind: True})
-    verify(_bytes(network), network, network.spec, policy_of(network))
-
-
 def test_a_mean_that_is_not_squashed_is_found(network_of: MakeNetwork) -> None:
     """ML-Agents' files say the mean itself, which can leave [-1, 1]."""
     network = network_of(2, squashed=True)
@@ -52,12 +36,6 @@ def test_a_mean_that_is_not_squashed_is_found(network_of: MakeNetwork) -> None:
     node.op_type = "Identity"
     with pytest.raises(ExportError, match="'deterministic_continuous_actions' differs from the network"):
         verify(model.SerializeToString(), network, network.spec)
-
-
-@pytest.mark.parametrize(("branches", "levels"), [((), 2), ((), 41), ((3,), 7), ((2, 4), 7)])
-def test_continuous_actions_with_levels_pass(network_of: MakeNetwork, branches: tuple[int, ...], levels: int) -> None:
-    network = network_of(3, branches, action_levels=levels)
-    verify(_bytes(network), network, network.spec, policy_of(network))
 
 
 def test_a_wrong_level_is_found(network_of: MakeNetwork) -> None:
@@ -85,12 +63,6 @@ def test_every_kind_of_block_passes(network_of: MakeNetwork, shape: dict[str, An
     verify(_bytes(network), network, network.spec, policy_of(network))
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_long_short_term_memory_passes(network_of: MakeNetwork, shared: bool) -> None:
-    network = network_of(2, (3,), memory=MEMORY, shared_critic=shared)
-    verify(_bytes(network), network, network.spec, policy_of(network))
-
-
 CAMERA = ObservationSpec("camera", (3, 36, 40), dtype=np.uint8)
 GRID = ObservationSpec("grid", (5, 37, 36))
 GOAL = ObservationSpec("goal", (3,), (), ObservationType.GOAL_SIGNAL)
@@ -110,26 +82,40 @@ COMBINATIONS: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize(("continuous", "branches", "squashed"), [(2, (3,), False), (2, (3, 2), True)])
-@pytest.mark.parametrize("kind", COMBINATIONS)
-def test_every_combination_of_sensors_and_actions_passes(
-    network_of: MakeNetwork, kind: str, continuous: int, branches: tuple[int, ...], squashed: bool
-) -> None:
-    network = network_of(continuous, branches, COMBINATIONS[kind], squashed=squashed)
-    assert (network.hyper is not None) == (GOAL in COMBINATIONS[kind] or TARGET in COMBINATIONS[kind])
-    verify(_bytes(network), network, network.spec, policy_of(network))
+ACTIONS: list[tuple[int, tuple[int, ...]]] = [(2, ()), (0, (3,)), (0, (2, 4, 3)), (2, (3,)), (1, (2, 4, 3))]
+LEVELS: list[tuple[int, tuple[int, ...]]] = [(2, ()), (41, ()), (7, (3,)), (7, (2, 4))]
+SETTINGS: dict[str, dict[str, Any]] = {
+    "normalized": {"normalize": True, "seed": 0},
+    "plain": {"normalize": False, "seed": 1},
+    "squashed": {"squashed": True},
+    "deterministic": {"deterministic": True},
+}
+NETWORKS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    **{
+        f"{continuous} and {branches}, {kind}": ((continuous, branches, ((5,), (3,))), given)
+        for continuous, branches in ACTIONS
+        for kind, given in SETTINGS.items()
+    },
+    **{f"{levels} levels and {branches}": ((3, branches), {"action_levels": levels}) for levels, branches in LEVELS},
+    **{f"lstm, {shared}": ((2, (3,)), {"memory": MEMORY, "shared_critic": shared}) for shared in (False, True)},
+    **{f"{kind}, discrete": ((2, (3,), sensors), {}) for kind, sensors in COMBINATIONS.items()},
+    **{f"{kind}, squashed": ((2, (3, 2), sensors), {"squashed": True}) for kind, sensors in COMBINATIONS.items()},
+    **{
+        encoder: ((1, (2,), (CAMERA, GOAL, (2,))), {"vis_encode_type": encoder, "num_layers": 1})
+        for encoder in ("nature_cnn", "resnet", "match3", "fully_connected")
+    },
+    "a goal beside the rest": ((1, (2,), (LIST, TARGET, GOAL)), {"goal_conditioning_type": "none"}),
+}
 
 
-@pytest.mark.parametrize("encoder", ["nature_cnn", "resnet", "match3", "fully_connected"])
-def test_every_image_encoder_passes(network_of: MakeNetwork, encoder: str) -> None:
-    network = network_of(1, (2,), (CAMERA, GOAL, (2,)), vis_encode_type=encoder, num_layers=1)
-    verify(_bytes(network), network, network.spec, policy_of(network))
-
-
-def test_a_goal_beside_the_rest_passes(network_of: MakeNetwork) -> None:
-    network = network_of(1, (2,), (LIST, TARGET, GOAL), goal_conditioning_type="none")
-    assert network.hyper is None
-    verify(_bytes(network), network, network.spec, policy_of(network))
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_every_network_passes(network_of: MakeNetwork, kind: str) -> None:
+    arguments, given = NETWORKS[kind]
+    network = network_of(*arguments, **given)
+    sensors = arguments[2] if len(arguments) > 2 else ()
+    hyper = (GOAL in sensors or TARGET in sensors) and "goal_conditioning_type" not in given
+    assert (network.hyper is not None) == hyper
+    verify(_bytes(network), network, network.spec, policy_of(network), seed=given.get("seed", 0))
 
 
 @pytest.mark.parametrize(

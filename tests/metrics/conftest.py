@@ -16,6 +16,7 @@ from tau_trainer.metrics import (
     PairState,
     RunReport,
     RunSnapshot,
+    RunView,
 )
 from tau_trainer.metrics.snapshot import Usage
 from tests.remembering import Memory
@@ -116,3 +117,15 @@ def text_of() -> Callable[[Console], str]:
         return buffer.getvalue().decode(file.encoding)
 
     return read
+
+
+@pytest.fixture
+def show(console: Callable[..., Console], text_of: Callable[[Console], str]) -> Callable[..., str]:
+    """The text of a view on a new console: ``show(view, width=80, height=30)``."""
+
+    def printed(view: RunView, *size: int, ascii_only: bool = False) -> str:
+        target = console(*size, ascii_only=ascii_only)
+        target.print(view)
+        return text_of(target)
+
+    return printed

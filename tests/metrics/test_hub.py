@@ -188,23 +188,23 @@ def test_episodes_have_mlagents_names() -> None:
 
 
 def test_speed_and_eta_follow_the_clock() -> None:
-    now = [100.0]
-    hub = MetricsHub(clock=lambda: now[0])
+    now = 100.0
+    hub = MetricsHub(clock=lambda: now)
     hub.begin("A", step=1000, max_steps=3000)
-    now[0] += 2.0
+    now = 102.0
     first = hub.flush("A", 1500)
     assert (first.decisions_per_second, first.eta_s, first.elapsed_s) == (250.0, 6.0, 2.0)
-    now[0] += 1.0
+    now = 103.0
     assert hub.flush("A", 2500).decisions_per_second == 1000.0
     assert hub.flush("A", 2500).values[names.DECISIONS_PER_SECOND] == 0.0
-
-
-def test_without_begin_there_is_no_eta() -> None:
-    now = [0.0]
-    hub = MetricsHub(clock=lambda: now[0])
-    now[0] = 2.0
-    summary = hub.flush("A", 100)
-    assert (summary.decisions_per_second, summary.eta_s) == (50.0, None)
+    now = 105.0
+    hub.rest("A")
+    now = 160.0  # a behavior that is done is flushed for the last time when all others are
+    assert hub.flush("A", 2700).decisions_per_second == 100.0, "the time after the last decision says nothing"
+    now = 170.0
+    assert hub.flush("A", 2750).decisions_per_second == 5.0, "it went on"
+    without_begin = hub.flush("B", 140)
+    assert (without_begin.decisions_per_second, without_begin.eta_s) == (2.0, None)
 
 
 def test_recorders_get_everything_in_order(memory: Memory) -> None:
@@ -289,19 +289,6 @@ def test_adding_never_waits_for_a_recorder() -> None:
     hub.close()
     assert slow.seen[-1] == 99
     assert len(slow.seen) <= 3
-
-
-def test_the_time_after_the_last_decision_says_nothing_of_the_speed() -> None:
-    """A behavior that is done is flushed for the last time when all others are."""
-    now = 0.0
-    hub = MetricsHub(clock=lambda: now)
-    hub.begin("A", max_steps=100)
-    now = 10.0
-    hub.rest("A")
-    now = 60.0
-    assert hub.flush("A", 100).decisions_per_second == 10.0
-    now = 70.0
-    assert hub.flush("A", 150).decisions_per_second == 5.0, "it went on"
 
 
 def test_what_nobody_kept_each_of_is_told() -> None:

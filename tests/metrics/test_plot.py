@@ -42,6 +42,13 @@ def curves(axes: Axes) -> list[Line2D]:
     return [line for line in axes.lines if len(np.asarray(line.get_xdata()))]
 
 
+def labels(axes: Axes) -> list[str]:
+    """Of the legend."""
+    legend = axes.get_legend()
+    assert legend is not None
+    return [text.get_text() for text in legend.get_texts()]
+
+
 def widest_overflow(figure: Figure) -> float:
     """By how many pixels the widest legend leaves the picture; 0 or less when none does."""
     figure.savefig(io.BytesIO(), format="png")
@@ -72,10 +79,7 @@ def test_axes_labels_lines_and_baselines(tmp_path: Path) -> None:
     reward, success = figure.axes
     assert reward.get_ylabel() == "mean reward\nof a decision"
     assert success.get_xlabel() == "agent decisions"
-    legend = success.get_legend()
-    assert legend is not None
-    labels = [text.get_text() for text in legend.get_texts()]
-    assert labels == ["success in training, single pairs", "success in training", "validation accuracy"]
+    assert labels(success) == ["success in training, single pairs", "success in training", "validation accuracy"]
     widths = [line.get_linewidth() for line in curves(reward)]
     assert widths == [0.9, 0.9, 0.9, 2.8, 1.0, 1.0], "three pairs, all pairs, two baselines"
     assert {text.get_text() for text in reward.texts} == {"zeros", "ridge"}
@@ -99,17 +103,13 @@ def test_episodes_of_several_behaviors_are_told_apart() -> None:
     [axes] = draw(History("r", {"Environment/Cumulative Reward": lines}, {}, {"A": 2, "B": 2})).axes
     assert axes.get_ylabel() == "cumulative reward\nof a finished episode"
     assert len({line.get_color() for line in axes.lines}) == 2
-    legend = axes.get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["training, A", "training, B"]
+    assert labels(axes) == ["training, A", "training, B"]
 
 
 def test_what_groups_get_is_a_curve_of_its_own() -> None:
     line: dict[Line, Curve] = {("A", None): Curve([1, 2], [0, 0])}
     [axes] = draw(History("r", dict.fromkeys(keys.EPISODE_REWARDS, line), {}, {"A": 2})).axes
-    legend = axes.get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["training", "of groups"]
+    assert labels(axes) == ["training", "of groups"]
     assert len({line.get_color() for line in axes.lines}) == 2
 
 
@@ -139,9 +139,7 @@ def test_the_band_of_a_run_is_in_the_legend_and_within_what_was_seen(tmp_path: P
     assert widest_overflow(figure) <= 0
     [axes] = figure.axes
     band = "one standard deviation around the mean, cut at the lowest and highest value"
-    legend = axes.get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["training", band]
+    assert labels(axes) == ["training", band]
     top = axes.collections[0].get_paths()[0].vertices[:, 1].max()  # type: ignore[union-attr,index]
     assert top == 1.0
 

@@ -11,7 +11,7 @@ from tau_trainer.metrics.snapshot import Usage
 from tau_trainer.metrics.table import merge_pairs, state_counts
 from tau_trainer.metrics.trend import Trend
 
-TextOf = Callable[[Console], str]
+Show = Callable[..., str]
 Consoles = Callable[..., Console]
 Snapshots = Callable[..., RunSnapshot]
 
@@ -38,31 +38,23 @@ GOLDEN = """\
 """
 
 
-def test_golden(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:
-    target = console(80, 30)
-    target.print(RunView(snapshot()))
-    assert text_of(target) == GOLDEN
+def test_golden(snapshot: Snapshots, show: Show) -> None:
+    assert show(RunView(snapshot()), 80, 30) == GOLDEN
 
 
 @pytest.mark.parametrize("width", [20, 30, 41, 60, 80, 110, 200])
 @pytest.mark.parametrize("height", [5, 12, 24, 50])
 @pytest.mark.parametrize("pairs", [0, 1, 4, 200])
-def test_it_fits_every_console(
-    width: int, height: int, pairs: int, snapshot: Snapshots, console: Consoles, text_of: TextOf
-) -> None:
-    target = console(width, height)
-    target.print(RunView(snapshot(pairs)))
-    lines = text_of(target).splitlines()
+def test_it_fits_every_console(width: int, height: int, pairs: int, snapshot: Snapshots, show: Show) -> None:
+    lines = show(RunView(snapshot(pairs)), width, height).splitlines()
     assert all(len(line) <= width for line in lines)
     assert len(lines[0]) == width, "it uses the width there is"
     if height >= 24 and width >= 60:
         assert len(lines) < height
 
 
-def test_pairs_that_do_not_fit_are_one_row(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:
-    target = console(100, 24)
-    target.print(RunView(snapshot(200)))
-    text = text_of(target)
+def test_pairs_that_do_not_fit_are_one_row(snapshot: Snapshots, show: Show) -> None:
+    text = show(RunView(snapshot(200)), 100, 24)
     shown = [line for line in text.splitlines() if line[2:6].strip().isdigit() and "%" in line and "/" not in line]
     [more] = [line for line in text.splitlines() if "more" in line]
     hidden = 200 - len(shown)
@@ -71,19 +63,18 @@ def test_pairs_that_do_not_fit_are_one_row(snapshot: Snapshots, console: Console
     assert "200,000" in next(line for line in text.splitlines() if " all " in line)
 
 
-def test_pairs_that_run_or_failed_stand_first(console: Consoles, text_of: TextOf) -> None:
+def test_pairs_that_run_or_failed_stand_first(show: Show) -> None:
     states = (
         *(PairState.COMPLETED, PairState.IDLE, PairState.FAILED, PairState.TRAINING, PairState.CANCELLED),
         *(PairState.PREPARING, PairState.EVALUATING, PairState.FAILED),
     )
     pairs = tuple(PairMetrics(number, state) for number, state in enumerate(states))
-    target = console(80, 40)
-    target.print(RunView(RunSnapshot("r", "parallel", pairs=pairs)))
-    shown = [line.split()[1] for line in text_of(target).splitlines() if line[2:6].strip().isdigit()]
+    text = show(RunView(RunSnapshot("r", "parallel", pairs=pairs)), 80, 40)
+    shown = [line.split()[1] for line in text.splitlines() if line[2:6].strip().isdigit()]
     assert [int(number) for number in shown] == [3, 5, 6, 2, 7, 1, 0, 4]
 
 
-def test_a_pair_that_failed_says_why_and_one_that_was_restarted_how_often(console: Consoles, text_of: TextOf) -> None:
+def test_a_pair_that_failed_says_why_and_one_that_was_restarted_how_often(show: Show) -> None:
     error = "engine 0 exited with exit code 70"
     pairs = (
         PairMetrics(0, PairState.FAILED, error=error),
@@ -91,48 +82,41 @@ def test_a_pair_that_failed_says_why_and_one_that_was_restarted_how_often(consol
         PairMetrics(2, PairState.TRAINING, validation_accuracy=0.5, episodes=1234, restarts=1),
     )
     for width, whole in ((160, True), (80, False)):
-        target = console(width, 40)
-        columns = ("success", "validation")
-        target.print(RunView(RunSnapshot("r", "parallel", pairs=pairs, columns=columns), {"A": Trend([1.0])}))
-        text = text_of(target)
+        run = RunSnapshot("r", "parallel", pairs=pairs, columns=("success", "validation"))
+        text = show(RunView(run, {"A": Trend([1.0])}), width, 40)
         assert "Training, 2 restarts " in text
         assert "Training, 1 restart " in text
         assert "Failed: engine 0" in text
         assert (f"Failed: {error}" in text, "1,234" in text, "50.0 %" in text) == (whole,) * 3
 
 
-def test_a_pair_on_a_node_says_which(console: Consoles, text_of: TextOf) -> None:
+def test_a_pair_on_a_node_says_which(show: Show) -> None:
     pairs = (
         PairMetrics(0, PairState.TRAINING, node="local-2", restarts=1),
         PairMetrics(1, PairState.TRAINING, node="local-1"),
         PairMetrics(2, PairState.COMPLETED, node="local-1"),
     )
-    target = console(100, 30)
-    target.print(RunView(RunSnapshot("run", "learn", pairs=pairs)))
-    text = text_of(target)
+    text = show(RunView(RunSnapshot("run", "learn", pairs=pairs)), 100, 30)
     assert "0  Training on local-2, 1 restart " in text
     assert "1  Training on local-1 " in text
     assert "2  Completed " in text
 
 
-def test_max_rows_overrides_the_height(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:
-    target = console(80, 10)
-    target.print(RunView(snapshot(30), max_rows=30))
-    assert "more" not in text_of(target)
-    assert "\n│   29  " in text_of(target)
+def test_max_rows_overrides_the_height(snapshot: Snapshots, show: Show) -> None:
+    text = show(RunView(snapshot(30), max_rows=30), 80, 10)
+    assert "more" not in text
+    assert "\n│   29  " in text
 
 
-def test_a_console_without_unicode_gets_ascii(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:
-    target = console(80, 20, ascii_only=True)
-    target.print(RunView(snapshot(50)))
-    text = text_of(target)
+def test_a_console_without_unicode_gets_ascii(snapshot: Snapshots, show: Show) -> None:
+    text = show(RunView(snapshot(50)), 80, 20, ascii_only=True)
     assert text.isascii()
     assert "... and" in text
     assert "####" in text
     assert "?" not in text
 
 
-def test_legacy_windows_gets_ascii(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:
+def test_legacy_windows_gets_ascii(snapshot: Snapshots, console: Consoles) -> None:
     target = console(80, 20)
     options = target.options.copy()
     options.legacy_windows = True
@@ -140,12 +124,9 @@ def test_legacy_windows_gets_ascii(snapshot: Snapshots, console: Consoles, text_
     assert "".join(segment.text for line in lines for segment in line).isascii()
 
 
-def test_unknown_values_are_dashes(console: Consoles, text_of: TextOf) -> None:
-    target = console(80, 20)
-    target.print(
-        RunView(RunSnapshot("r", "parallel", pairs=(PairMetrics(0, PairState.PREPARING),), columns=("success",)))
-    )
-    text = text_of(target)
+def test_unknown_values_are_dashes(show: Show) -> None:
+    run = RunSnapshot("r", "parallel", pairs=(PairMetrics(0, PairState.PREPARING),), columns=("success",))
+    text = show(RunView(run), 80, 20)
     assert "left -" in text
     assert "0 decisions" in text
     assert "%" not in text
@@ -154,33 +135,25 @@ def test_unknown_values_are_dashes(console: Consoles, text_of: TextOf) -> None:
     assert row.split() == ["│", "0", "Preparing", "0", "-", "-", "0.0", "│"]
 
 
-def test_learn_has_a_row_for_each_engine_with_its_lowest_and_highest_reward(
-    snapshot: Snapshots, console: Consoles, text_of: TextOf
-) -> None:
+def test_learn_has_a_row_for_each_engine_with_its_lowest_and_highest_reward(snapshot: Snapshots, show: Show) -> None:
     rewards = [-1.0, 0.5, 0.25]
     trends = {"TauAgent": Trend(rewards, pairs={"0": rewards, "1": [0.125]})}
-    target = console(120, 30)
-    target.print(RunView(snapshot(2, "learn"), trends))
-    text = text_of(target)
+    text = show(RunView(snapshot(2, "learn"), trends), 120, 30)
     assert "engine  state      reward so far" in text
     assert "pair" not in text
     assert "     0  Training   ▁█▇ -1.000 to 0.500  " in text
     assert "     1  Training   ▁ 0.125 to 0.125  " in text
     assert "reward ▁█▇ 0.250 (-1.000 to 0.500)" in text
-    long = console(120, 30)
-    long.print(RunView(snapshot(1, "learn"), {"A": Trend(pairs={"0": [float(i) for i in range(500)]})}))
-    [row] = [line for line in text_of(long).splitlines() if line.startswith("│      0  ")]
+    long = show(RunView(snapshot(1, "learn"), {"A": Trend(pairs={"0": [float(i) for i in range(500)]})}), 120, 30)
+    [row] = [line for line in long.splitlines() if line.startswith("│      0  ")]
     assert "█ 0.000 to 499.000  " in row
     assert row.endswith("  250 │"), "the curve leaves room for its ends"
-    narrow = console(80, 30)
-    narrow.print(RunView(replace(snapshot(1, "learn"), columns=()), trends))
-    assert "0  Training   ▁█▇             " in text_of(narrow), "the curve alone, where there is no room for more"
+    narrow = show(RunView(replace(snapshot(1, "learn"), columns=()), trends), 80, 30)
+    assert "0  Training   ▁█▇             " in narrow, "the curve alone, where there is no room for more"
 
 
-def test_usage_that_is_unknown_is_left_out(console: Consoles, text_of: TextOf) -> None:
-    target = console(80, 20)
-    target.print(RunView(RunSnapshot("r", "batch", usage=Usage(0.96), time_shares={"acting": 0.254})))
-    text = text_of(target)
+def test_usage_that_is_unknown_is_left_out(show: Show) -> None:
+    text = show(RunView(RunSnapshot("r", "batch", usage=Usage(0.96), time_shares={"acting": 0.254})), 80, 20)
     assert "│ time: acting 25 % · CPU 1.0 cores  " in text
     assert "memory" not in text
     assert "│ policy updates 0, taking 0.0 s  " in text
@@ -188,24 +161,18 @@ def test_usage_that_is_unknown_is_left_out(console: Consoles, text_of: TextOf) -
     assert "engines" not in text
 
 
-def test_learn_shows_behaviors(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:
-    target = console(100, 30)
-    target.print(RunView(snapshot(1, "learn")))
-    assert "TauAgent · step 1,000 / 2,000 · 3 episodes · mean reward 0.700" in text_of(target)
+def test_learn_shows_behaviors(snapshot: Snapshots, show: Show) -> None:
+    text = show(RunView(snapshot(1, "learn")), 100, 30)
+    assert "TauAgent · step 1,000 / 2,000 · 3 episodes · mean reward 0.700" in text
 
 
-def test_a_run_id_is_not_markup(console: Consoles, text_of: TextOf) -> None:
-    target = console(80, 20)
-    target.print(RunView(RunSnapshot("[bold]x[/red]", "parallel")))
-    assert "[bold]x[/red]" in text_of(target)
+def test_a_run_id_is_not_markup(show: Show) -> None:
+    assert "[bold]x[/red]" in show(RunView(RunSnapshot("[bold]x[/red]", "parallel")), 80, 20)
 
 
-def test_rendering_is_pure(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:
+def test_rendering_is_pure(snapshot: Snapshots, show: Show) -> None:
     view = RunView(snapshot())
-    first, second = console(80, 30), console(80, 30)
-    first.print(view)
-    second.print(view)
-    assert text_of(first) == text_of(second)
+    assert show(view, 80, 30) == show(view, 80, 30)
 
 
 def test_merging_weights_by_decisions() -> None:
@@ -222,14 +189,11 @@ def test_merging_weights_by_decisions() -> None:
     assert merge_pairs(idle).mean_reward == 2.0
 
 
-def test_behaviors_show_length_of_episodes_and_gradient_steps_where_they_are_told(
-    console: Consoles, text_of: TextOf
-) -> None:
-    target = console(100, 30)
+def test_behaviors_show_length_of_episodes_and_gradient_steps_where_they_are_told(show: Show) -> None:
     runner = BehaviorSnapshot("runner", 1000, 2000, steps_per_decision=0.1251)
     behaviors = (BehaviorSnapshot("tagger", 1000, 2000, 3, 0.7, 123.4), runner)
-    target.print(RunView(RunSnapshot("r", "batch", behaviors=behaviors, figures=("5 environment steps/s",))))
-    text = text_of(target)
+    run = RunSnapshot("r", "batch", behaviors=behaviors, figures=("5 environment steps/s",))
+    text = show(RunView(run), 100, 30)
     assert "tagger · step 1,000 / 2,000 · 3 episodes · mean reward 0.700 · episode length 123" in text
     assert text.count("episode length") == 1
     assert "0.13 gradient steps a decision" in text
@@ -237,11 +201,9 @@ def test_behaviors_show_length_of_episodes_and_gradient_steps_where_they_are_tol
     assert "5 environment steps/s" in text
 
 
-def test_a_run_from_recordings_counts_gradient_steps(console: Consoles, text_of: TextOf) -> None:
-    target = console(100, 30)
+def test_a_run_from_recordings_counts_gradient_steps(show: Show) -> None:
     learns = RunSnapshot("r", "learn", decisions=400, unit="gradient steps", decisions_per_second=70.0)
-    target.print(RunView(learns))
-    text = text_of(target)
+    text = show(RunView(learns), 100, 30)
     assert "400 gradient steps" in text
     assert "70 gradient steps/s" in text
     assert "decisions" not in text

@@ -184,31 +184,21 @@ def run(recorder: Recorder, result: RunReport) -> None:
         hub.result(result)
 
 
-def test_golden(console: Callable[..., Console], text_of: Callable[[Console], str], result: RunReport) -> None:
-    target = console(40, 10)
+@pytest.mark.parametrize("terminal", [False, True])
+def test_golden(console: Consoles, text_of: TextOf, result: RunReport, terminal: bool) -> None:
+    """Without escape codes also on a terminal."""
+    target = console(40, 10, terminal=terminal)
     run(PlainLines(target), result)
     assert text_of(target).replace("\\", "/") == GOLDEN
 
 
-def test_quiet_shows_nothing_but_errors(
-    console: Callable[..., Console], text_of: Callable[[Console], str], result: RunReport
-) -> None:
+def test_quiet_shows_nothing_but_errors(console: Consoles, text_of: TextOf, result: RunReport) -> None:
     target = console()
     run(QuietLines(target), result)
     assert text_of(target).splitlines() == ["[ERROR] pair 2: the engine exited by itself"]
 
 
-def test_no_escape_codes_even_on_a_terminal(
-    console: Callable[..., Console], text_of: Callable[[Console], str], result: RunReport
-) -> None:
-    target = console(terminal=True)
-    run(PlainLines(target), result)
-    assert "\x1b" not in text_of(target)
-
-
-def test_what_the_console_cannot_write_becomes_a_question_mark(
-    console: Callable[..., Console], text_of: Callable[[Console], str]
-) -> None:
+def test_what_the_console_cannot_write_becomes_a_question_mark(console: Consoles, text_of: TextOf) -> None:
     target = console(ascii_only=True)
     with MetricsHub([PlainLines(target)]) as hub:
         hub.warning("Übung")
@@ -243,9 +233,7 @@ def test_groups_have_mlagents_words() -> None:
     assert ". Gradient Steps/Decision: 0.13. ETA: " in summary_line(hub.flush("A", 30))
 
 
-def test_a_step_is_told_of_once_unless_episodes_ended_since(
-    console: Callable[..., Console], text_of: Callable[[Console], str]
-) -> None:
+def test_a_step_is_told_of_once_unless_episodes_ended_since(console: Consoles, text_of: TextOf) -> None:
     target = console(ascii_only=True)
     with MetricsHub([PlainLines(target)]) as hub:
         for step, episodes in ((100, 1), (100, 0), (100, 1), (200, 0), (100, 0)):

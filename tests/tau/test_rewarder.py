@@ -53,6 +53,11 @@ def compute(
     return computer.judge(rows, np.asarray(engine_reward, np.float64)[:, None], done=over, acted=acted)
 
 
+def listed(values: Any) -> Any:
+    assert values is not None
+    return values.tolist()
+
+
 @given(PAIRS, st.sampled_from(sorted(REWARDS)), st.none() | st.integers(1, 3))
 def test_aggregate_credit_is_the_formula(pair: Float64Array, name: str, columns: int | None) -> None:
     computer = tau(formula=name, credit="aggregate", columns=columns)
@@ -79,11 +84,9 @@ def test_component_credit_averages_to_the_formula(pair: Float64Array, name: str,
 
 def test_success_is_strict_over_all_components() -> None:
     result = compute(tau(), ROWS, output=ERRORS, target=np.zeros((4, 3)))
-    assert result.success is not None
-    assert result.success.tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert listed(result.success) == [1.0, 0.0, 0.0, 0.0]
     first_only = compute(tau(columns=1), ROWS, output=ERRORS, target=np.zeros((4, 3)))
-    assert first_only.success is not None
-    assert first_only.success.tolist() == [1.0, 1.0, 0.0, 0.0]
+    assert listed(first_only.success) == [1.0, 1.0, 0.0, 0.0]
 
 
 def test_actions_are_clipped_as_the_environment_does() -> None:
@@ -102,8 +105,7 @@ def test_distance_pays_by_component_or_for_all_at_once(values: str, low: float, 
         close = np.asarray(close.all(axis=1, keepdims=True))
     np.testing.assert_array_equal(result.reward, np.where(close, 1.0, low))
     np.testing.assert_allclose(result.mean, np.where(close, 1.0, low).mean(axis=1), atol=1e-6)
-    assert result.success is not None
-    assert result.success.tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert listed(result.success) == [1.0, 0.0, 0.0, 0.0]
 
 
 def test_columns_beyond_are_neither_paid_nor_punished() -> None:
@@ -122,8 +124,7 @@ def test_predicates_over_the_engine_reward(predicate: str, success_threshold: fl
     result = compute(computer, ROWS, engine_reward=np.array([-1.0, 0.0, 0.1, 0.5], np.float32))
     assert computer.width == 1
     assert result.reward[:, 0].tolist() == expected
-    assert result.success is not None
-    assert result.success.tolist() == expected
+    assert listed(result.success) == expected
 
 
 def test_the_engine_reward_passes_unchanged_without_predicate() -> None:
@@ -169,15 +170,11 @@ def test_outcome_with_rewards_of_the_trainer_is_judged_when_the_episode_conclude
         step = compute(computer, rows, output=np.array([[0.0] * 3, [0.4] * 3]), target=target)
         assert step.success is None
         assert not step.reward.any()
-    late = computer.conclude(rows)
-    assert late is not None
+    late: Any = computer.conclude(rows)
     assert late.reward.tolist() == [[1.0] * 3, [0.0] * 3]
-    assert late.success is not None
-    assert late.success.tolist() == [1.0, 0.0]
-    again = computer.conclude(rows)
-    assert again is not None
-    assert again.success is not None
-    assert again.success.tolist() == [0.0, 0.0]
+    assert listed(late.success) == [1.0, 0.0]
+    again: Any = computer.conclude(rows)
+    assert listed(again.success) == [0.0, 0.0]
 
 
 def test_concluding_replaces_nothing_for_other_predicates() -> None:
@@ -185,8 +182,7 @@ def test_concluding_replaces_nothing_for_other_predicates() -> None:
     compute(computer, ROWS, output=np.zeros((4, 3)), target=np.zeros((4, 3)))
     assert computer.conclude(ROWS) is None
     after = compute(computer, ROWS, output=np.zeros((4, 3)), target=np.zeros((4, 3)))
-    assert after.aggregated is not None
-    assert after.aggregated.tolist() == [1.0] * 4
+    assert listed(after.aggregated) == [1.0] * 4
 
 
 @pytest.mark.parametrize("aggregate", ["mean", "sum", "any", "all", "majority"])
@@ -214,8 +210,7 @@ def test_aggregate_credit_learns_from_one_window() -> None:
     compute(computer, row, output=np.zeros((1, 3)), target=target)
     result = compute(computer, row, output=np.array([[0.0, 0.0, 1.0]]), target=target)
     assert result.reward.tolist() == [[0.5]]
-    assert result.aggregated is not None
-    assert result.aggregated.tolist() == [0.5]
+    assert listed(result.aggregated) == [0.5]
 
 
 def test_messages_that_answer_no_decision_enter_no_window() -> None:
@@ -267,17 +262,14 @@ def test_forget_and_clear() -> None:
     compute(computer, row, engine_reward=[1.0], done=[True])
     compute(computer, row, engine_reward=[1.0])
     result = compute(computer, row, engine_reward=[0.0], done=[True])
-    assert result.aggregated is not None
-    assert result.aggregated.tolist() == [2.0]
+    assert listed(result.aggregated) == [2.0]
     compute(computer, row, engine_reward=[1.0])
     computer.forget(row)
     forgotten = compute(computer, row, engine_reward=[0.0], done=[True])
-    assert forgotten.success is not None
-    assert forgotten.success.tolist() == [0.0]
+    assert listed(forgotten.success) == [0.0]
     computer.clear()
     cleared = compute(computer, row, engine_reward=[1.0], done=[True]).aggregated
-    assert cleared is not None
-    assert cleared.tolist() == [1.0]
+    assert listed(cleared) == [1.0]
 
 
 def test_no_agents() -> None:
@@ -363,8 +355,7 @@ def test_the_outcome_takes_the_place_of_the_last_reward() -> None:
     paid, score = computer.answered(rows, np.zeros(2, np.float32), acted=every, ended=True)
     assert paid.tolist() == [[1.0] * 3, [0.0] * 3]
     assert score is not None
-    assert score.success is not None
-    assert score.success.tolist() == [1.0, 0.0]
+    assert listed(score.success) == [1.0, 0.0]
 
 
 def test_the_engines_reward_is_judged_as_it_comes() -> None:
@@ -377,8 +368,7 @@ def test_the_engines_reward_is_judged_as_it_comes() -> None:
             rows, np.array([2.0, -2.0], np.float32), acted=np.ones(2, np.bool_), ended=ended
         )
         assert score is not None
-        assert score.success is not None
-        assert score.success.tolist() == [1.0, 0.0]
+        assert listed(score.success) == [1.0, 0.0]
         np.testing.assert_array_equal(paid, score.reward)
         sums.append(paid[:, 0].tolist())
     assert sums == [[1.0, 0.0], [2.0, 0.0], [2.0, 0.0], [1.0, 0.0]], "an episode's window ends with it"

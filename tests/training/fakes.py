@@ -30,6 +30,7 @@ from tau_trainer.metrics import JsonLines, Recorder, RunReport
 from tau_trainer.models import Recurrent
 from tau_trainer.models.graph import GraphWriter
 from tau_trainer.runs import provenance
+from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.runs.session import Session
 from tau_trainer.settings import MemorySettings, PPOTrainerSettings, RunSettings
 from tau_trainer.specs import (
@@ -204,6 +205,21 @@ def tau_settings(results: Path, run_id: str = "run", **overrides: Any) -> RunSet
     return load_settings(config, small | {key.replace("__", "."): value for key, value in overrides.items()})
 
 
+def settings_from(text: str, results: Path, run_id: str = "run", **overrides: Any) -> RunSettings:
+    """Of a file, ``settings.yaml`` in the folder of results. Keys with __ in place of dots."""
+    file = results / "settings.yaml"
+    file.write_text(text, "utf-8")
+    given = {"checkpoint_settings.results_dir": str(results), "checkpoint_settings.run_id": run_id}
+    return load_settings(file, given | {key.replace("__", "."): value for key, value in overrides.items()})
+
+
+def newest(folder: Path, name: str) -> Checkpoint:
+    """The newest checkpoint of a policy in the folder of a run."""
+    checkpoint = latest_checkpoint(folder / "checkpoints", name).checkpoint
+    assert checkpoint is not None
+    return checkpoint
+
+
 SAC_FILE = """
 behaviors:
   TauAgent:
@@ -222,10 +238,7 @@ tau: {pairs: 2, agents: 4, reward: {credit: aggregate}}
 
 def sac_settings(results: Path, run_id: str = "run", **overrides: Any) -> RunSettings:
     """A small Tau run of SAC, as :func:`tau_settings` is one of PPO."""
-    config = results / "sac.yaml"
-    config.write_text(SAC_FILE, "utf-8")
-    given = {"checkpoint_settings.results_dir": str(results), "checkpoint_settings.run_id": run_id}
-    return load_settings(config, given | {key.replace("__", "."): value for key, value in overrides.items()})
+    return settings_from(SAC_FILE, results, run_id, **overrides)
 
 
 RAINBOW: dict[str, Any] = {
@@ -238,13 +251,6 @@ RAINBOW: dict[str, Any] = {
     "behaviors__TauAgent__hyperparameters__exploration": {"type": "eps_greedy", "eps": 1.0, "eps_min": 0.5},
 }
 """What makes a run of DQN of one of SAC's."""
-QUANTILES = RAINBOW | {
-    "behaviors__TauAgent__trainer_type": "iqn",
-    "behaviors__TauAgent__hyperparameters__dueling": False,
-}
-"""The same of IQN."""
-NORMALIZED: dict[str, Any] = {"behaviors__TauAgent__trainer_type": "sac_ln"}
-"""What makes a run of SAC with layer normalisation of one of SAC's."""
 
 
 def begin(settings: RunSettings, memory: Memory | None = None, command: Any = "parallel") -> Session:

@@ -16,6 +16,17 @@ from tau_trainer.specs import BehaviorSpec
 from tests.training.fakes import step
 
 CONNECT_S = 40.0
+BASIC = """
+behaviors:
+  Basic:
+    trainer_type: ppo
+    hyperparameters: {batch_size: 16, buffer_size: 64, num_epoch: 1}
+    network_settings: {hidden_units: 16, num_layers: 1}
+    max_steps: 1000
+    summary_freq: 200
+env_settings: {seed: 3, timeout_wait: 100}
+"""
+"""Settings of a small run that games join."""
 Order = BehaviorSpec | int | Literal["play", "leave", "die"]
 """Show another behavior, take so many steps, play on for ever, say goodbye, or break off."""
 

@@ -17,6 +17,7 @@ from tau_trainer.models import ActorCritic, Decision, Policy
 from tau_trainer.specs import BehaviorSpec, BoolArray, Observations
 from tau_trainer.training.learning.learner import Learner, Shared
 from tau_trainer.training.learning.loop import UpdateLoop, Watcher
+from tests.algorithms.experience import acted
 from tests.training.fakes import ppo_settings, vector_spec
 
 SPEC = vector_spec()
@@ -54,9 +55,8 @@ def collect(learner: Learner, rollouts: int = 1, reward: float = 1.0) -> None:
     for _ in range(rollouts + 1):
         obs = np.random.default_rng(3).normal(size=(16, 3)).astype(np.float32)
         decision = learner.actor.decide(rows, (obs,), None)
-        values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
-        rewards = {EXTRINSIC: np.full((16, 1), reward, np.float32)}
-        learner.memory.append(rows, StepFacts(rewards), values | dict(decision.extras), decision.version)
+        paid = StepFacts({EXTRINSIC: np.full((16, 1), reward, np.float32)})
+        learner.memory.append(rows, paid, acted((obs,), decision), decision.version)
         learner.count(16)
 
 
@@ -148,9 +148,8 @@ def experience(algorithm: Algorithm, policy: Policy, seed: int, reward: float | 
         mask = rng.random((16, spec.actions.mask_size)) < 0.2
         decision = policy.act(obs, mask, rng)
         paid = rng.normal(size=(16, width)) if reward is None else np.full((16, width), reward)
-        values: dict[str, Any] = {f"obs_{i}": sensor for i, sensor in enumerate(obs)} | dict(decision.extras)
-        values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": mask}
-        algorithm.memory.append(rows, StepFacts({EXTRINSIC: paid.astype(np.float32)}), values, decision.version)
+        facts = StepFacts({EXTRINSIC: paid.astype(np.float32)})
+        algorithm.memory.append(rows, facts, acted(obs, decision, mask), decision.version)
     last = rng.random(16) < 0.3
     algorithm.memory.end(rows, StepFacts({EXTRINSIC: np.ones((16, width), np.float32)}), obs, last)
     work = algorithm.ready(Counters(0, policy.version))

@@ -333,18 +333,15 @@ def test_masks_are_decided_and_learned_with(player_of: MakePlayer, learner: Fake
     assert mask.tolist() == [[True, False, False]]
 
 
-def test_pairs_share_a_memory_without_sharing_rows(player_of: MakePlayer, learner: FakeLearner) -> None:
-    async def main() -> None:
-        one, two = player_of(learner), player_of(learner, number=1)
-        for _ in range(2):
-            await asyncio.gather(*(player.respond(step(FULL, [1, 2]), specs=(FULL,)) for player in (one, two)))
-        assert learner.memory.open_rows.tolist() == [0, 1, 2, 3]
-        one.trainer.abandon()
-        assert learner.memory.open_rows.tolist() == [2, 3], "the other engine's agents go on"
-        await asyncio.gather(*(player.respond(step(FULL, [7, 8, 9]), specs=(FULL,)) for player in (one, two)))
-        assert learner.memory.open_rows.tolist() == [0, 1, 2, 3, 4, 5, 6, 7], "its rows are given to new agents"
-
-    asyncio.run(main())
+async def test_pairs_share_a_memory_without_sharing_rows(player_of: MakePlayer, learner: FakeLearner) -> None:
+    one, two = player_of(learner), player_of(learner, number=1)
+    for _ in range(2):
+        await asyncio.gather(*(player.respond(step(FULL, [1, 2]), specs=(FULL,)) for player in (one, two)))
+    assert learner.memory.open_rows.tolist() == [0, 1, 2, 3]
+    one.trainer.abandon()
+    assert learner.memory.open_rows.tolist() == [2, 3], "the other engine's agents go on"
+    await asyncio.gather(*(player.respond(step(FULL, [7, 8, 9]), specs=(FULL,)) for player in (one, two)))
+    assert learner.memory.open_rows.tolist() == [0, 1, 2, 3, 4, 5, 6, 7], "its rows are given to new agents"
 
 
 def test_ends_close_what_is_open(player_of: MakePlayer, learner: FakeLearner) -> None:
@@ -366,7 +363,7 @@ def test_a_learner_that_is_done_gets_no_more_experience(player_of: MakePlayer, l
 
 
 @pytest.mark.parametrize("pairs", [1, 2])
-def test_a_whole_step_is_one_pass_an_actor(player_of: MakePlayer, pairs: int) -> None:
+async def test_a_whole_step_is_one_pass_an_actor(player_of: MakePlayer, pairs: int) -> None:
     """Two behaviors in one exchange, one of them with two teams that share a policy."""
     teams = vector_spec(name="Agent?team=0"), vector_spec(name="Agent?team=1")
     other = vector_spec(name="Other?team=0", actions=ActionSpec(0, (2,)))
@@ -379,15 +376,12 @@ def test_a_whole_step_is_one_pass_an_actor(player_of: MakePlayer, pairs: int) ->
         asked = (player.respond(*batches, specs=specs) for player, batches in zip(players, steps, strict=True))
         return list(await asyncio.gather(*asked))
 
-    async def main() -> None:
-        await turn()  # all must have shown themselves once
-        for learner in learners:
-            learner.policy.seen.clear()
-        for _ in range(2):
-            for actions in await turn():
-                assert [len(actions[spec.name]) for spec in specs] == [2, 2, 2]
-
-    asyncio.run(main())
+    await turn()  # all must have shown themselves once
+    for learner in learners:
+        learner.policy.seen.clear()
+    for _ in range(2):
+        for actions in await turn():
+            assert [len(actions[spec.name]) for spec in specs] == [2, 2, 2]
     assert learners[0].policy.seen == [[(4 * pairs, 3)]] * 2
     assert learners[1].policy.seen == [[(2 * pairs, 3)]] * 2
 

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from tau_trainer.metrics import PairState
-from tau_trainer.settings import load_settings
 from tests.bridge.conftest import free_port
-from tests.training.fakes import WAIT_S, Memory, begin, until
-from tests.training.test_editor import FILE
+from tests.training.fakes import WAIT_S, Memory, begin, settings_from, until
+from tests.training.guests import BASIC
 from tests.waiting import HANG_S
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a process cannot be asked to end there")
@@ -41,10 +40,8 @@ def join() -> Iterator[Join]:
 
 
 def _settings(folder: Path, **given: Any) -> Any:
-    config = folder / "basic.yaml"
-    config.write_text(FILE, "utf-8")
-    chosen = {"checkpoint_settings.results_dir": str(folder), "checkpoint_settings.run_id": "run"}
-    return load_settings(config, chosen | {name.replace("__", "."): value for name, value in given.items()})
+    chosen: dict[str, Any] = {"behaviors__Basic__max_steps": 1_000_000, "env_settings__timeout_wait": 300}
+    return settings_from(BASIC, folder, **chosen | given)
 
 
 def _checkpoints(folder: Path) -> list[Path]:

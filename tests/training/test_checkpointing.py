@@ -18,14 +18,13 @@ from tau_trainer.evaluation.candidates import ScoredPolicy
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.runs.callbacks import NOBODY
 from tau_trainer.runs.checkpoint_sets import CheckpointSet
-from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.runs.initial_weights import InitialWeights
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.store import Store
 from tau_trainer.training.checkpointing import Checkpointer
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.stored import export_run
-from tests.training.fakes import Memory, Stage, tau_settings, train
+from tests.training.fakes import Memory, Stage, newest, tau_settings, train
 from tests.training.learners import learn, make_learner
 
 
@@ -83,14 +82,18 @@ def test_a_checkpoint_holds_what_the_run_adds(make: Any, hub: MetricsHub, memory
     resumed.register(again)
     assert (again.decisions, again.policy.version) == (150, 1)
     assert not resumed.due(again)
+    with pytest.raises(CheckpointError, match="hidden units"):
+        resumed.register(make(hidden_units=16))
     hub.drain(5.0)
     assert [event.fields["step"] for event in memory.events if event.kind == "checkpoint"] == [150]
+    new, other = keeper(tmp_path, hub, resume=False), make()
+    new.register(other)
+    assert (new.newest(), other.decisions) == ({}, 0), "a new run reads nothing"
 
 
 def test_every_checkpoint_has_a_model_that_goes_with_it(
     make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "checkpoints"
     checkpointer, learner = keeper(tmp_path, hub, resume=False), make(keep_checkpoints=2)
     checkpointer.register(learner)
     (tmp_path / "Agent").mkdir()
@@ -110,30 +113,11 @@ def test_every_checkpoint_has_a_model_that_goes_with_it(
     hub.drain(5.0)
     assert memory.warnings == ["the model of checkpoint Agent-400 was not written: no room"]
     assert checkpointer._run.store.failures == {}
-    assert latest_checkpoint(folder, "Agent").checkpoint is not None, "the checkpoint itself is there"
+    assert newest(tmp_path, "Agent").step == 400, "the checkpoint itself is there"
 
 
 def refuse(*_: object) -> None:
     raise ExportError("no room")
-
-
-def test_a_new_run_reads_nothing(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
-    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
-    learned(learner, 150)
-    checkpointer.register(learner)
-    save(checkpointer, learner)
-    fresh = keeper(tmp_path, hub, resume=False)
-    other = make()
-    fresh.register(other)
-    assert (fresh.newest(), other.decisions) == ({}, 0)
-
-
-def test_a_checkpoint_of_another_network(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
-    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
-    checkpointer.register(learner)
-    save(checkpointer, learner)
-    with pytest.raises(CheckpointError, match="hidden units"):
-        keeper(tmp_path, hub, resume=True).register(make(hidden_units=16))
 
 
 def test_what_a_checkpoint_did_not_keep_is_told(
@@ -184,7 +168,7 @@ def test_what_cannot_be_written_is_a_warning_and_tried_again(
     (tmp_path / "checkpoints").unlink()
     save(checkpointer, learner)
     assert checkpointer._run.store.failures == {}
-    assert latest_checkpoint(tmp_path / "checkpoints", "Agent").checkpoint is not None
+    assert newest(tmp_path, "Agent").step == learner.decisions
 
 
 class KilledError(Exception):
@@ -220,17 +204,23 @@ def registered(make: Any, checkpointer: Checkpointer, names: Sequence[str] = "AB
     return learners
 
 
+def a_moment_later(make: Any, hub: MetricsHub, run: Path) -> tuple[Checkpointer, list[Learner]]:
+    """Two learners were saved together at 100 decisions, and now have 200."""
+    checkpointer = keeper(run, hub, resume=False)
+    learners = registered(make, checkpointer)
+    for decisions in (100, 200):
+        for learner in learners:
+            learned(learner, decisions)
+        if decisions == 100:
+            save(checkpointer, *learners)
+    return checkpointer, learners
+
+
 def test_a_kill_between_two_learners_of_a_generation_goes_back_to_the_one_that_both_have(
     make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
 ) -> None:
     folder = tmp_path / "checkpoints"
-    checkpointer = keeper(tmp_path, hub, resume=False)
-    learners = registered(make, checkpointer)
-    for learner in learners:
-        learned(learner, 100)
-    save(checkpointer, *learners)
-    for learner in learners:
-        learned(learner, 200)
+    checkpointer, learners = a_moment_later(make, hub, tmp_path)
     with failing_at("B", KilledError()), pytest.raises(KilledError):
         save(checkpointer, *learners)
     assert names(folder) == ["A-100", "A-200", "B-100"]
@@ -251,13 +241,7 @@ def test_a_disk_that_is_full_at_the_second_learner_leaves_the_moment_before(
     make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
 ) -> None:
     folder = tmp_path / "checkpoints"
-    checkpointer = keeper(tmp_path, hub, resume=False)
-    learners = registered(make, checkpointer)
-    for learner in learners:
-        learned(learner, 100)
-    save(checkpointer, *learners)
-    for learner in learners:
-        learned(learner, 200)
+    checkpointer, learners = a_moment_later(make, hub, tmp_path)
     with failing_at("B", FULL):
         save(checkpointer, *learners)
     assert names(folder) == ["A-100", "B-100"]
@@ -348,14 +332,13 @@ def test_a_run_that_becomes_no_better_says_so_and_exports_its_best(
     report = train(settings.model_copy(update={"behaviors": {"Basic": behavior}}), memory, "learn")
     saved = sorted((report.folder / "checkpoints").glob("Basic-*"))
     assert 0 < len(saved) < 1500 // 64
-    newest = latest_checkpoint(report.folder / "checkpoints", "Basic").checkpoint
-    assert newest is not None
-    best = newest.manifest["learner"]["best"]
-    if newest.step < 1500:
+    last = newest(report.folder, "Basic")
+    best = last.manifest["learner"]["best"]
+    if last.step < 1500:
         assert any("no better than in its latest checkpoint" in (event.message or "") for event in memory.events)
     assert export_run(report.folder, tmp_path)[0][1].startswith(
         f"the best by mean reward, after {best['decisions']:,} decisions"
-        if best["version"] != newest.manifest["learner"]["algorithm"]["version"]
+        if best["version"] != last.manifest["learner"]["algorithm"]["version"]
         else f"the last policy, after {best['decisions']:,} decisions, which is the best by mean reward too"
     )
     assert report.verdict is not None

@@ -10,40 +10,43 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tau_trainer.envs import engines
 from tau_trainer.metrics import PairState
-from tau_trainer.settings import load_settings
+from tau_trainer.runs.session import Session
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tests.bridge.conftest import free_port
-from tests.training.fakes import WAIT_S, Memory, begin, until
-from tests.training.guests import guests, hello_and_exit
+from tests.training.fakes import WAIT_S, Memory, begin, settings_from, until
+from tests.training.guests import BASIC, guests, hello_and_exit
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a process cannot be asked to end there")
 
-FILE = """
-behaviors:
-  Basic:
-    trainer_type: ppo
-    hyperparameters: {batch_size: 16, buffer_size: 64, num_epoch: 1}
-    network_settings: {hidden_units: 16, num_layers: 1}
-    max_steps: 1000000
-    summary_freq: 200
-env_settings: {seed: 3, timeout_wait: 300}
-"""
 SHOWN = BehaviorSpec("Basic?team=0", (ObservationSpec("vector", (5,)),), ActionSpec(0, (3,)))
 SAID = "the Unity editor stopped the game; press Play to continue the run, or Ctrl-C to end it"
 Play = Callable[[], subprocess.Popen[bytes]]
 
 
 @pytest.fixture
-def press_play(monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
-    """Somebody presses Play in an editor that has a port of its own; SIGTERM is Stop."""
-    port = free_port()
-    monkeypatch.setattr(engines, "EDITOR_PORT", port)
+def port(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Where an editor joins that is not a person's."""
+    chosen = free_port()
+    monkeypatch.setattr(engines, "EDITOR_PORT", chosen)
+    return chosen
+
+
+def waiting_run(folder: Path, memory: Memory, **overrides: Any) -> Session:
+    """A run that waits for the editor."""
+    chosen: dict[str, Any] = {"env_settings__timeout_wait": 300, **overrides}
+    return begin(settings_from(BASIC, folder, **chosen), memory, "learn")
+
+
+@pytest.fixture
+def press_play(port: int) -> Iterator[Play]:
+    """Somebody presses Play in an editor; SIGTERM is Stop."""
     games: list[subprocess.Popen[bytes]] = []
 
     def play() -> subprocess.Popen[bytes]:
@@ -66,13 +69,9 @@ def stopped_by_signal(game: subprocess.Popen[bytes]) -> int:
     raise AssertionError("it does not end")
 
 
-def test_play_is_stopped_and_pressed_again_and_the_run_goes_on(
-    press_play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config, memory = tmp_path / "basic.yaml", Memory()
-    config.write_text(FILE, "utf-8")
-    given = {"checkpoint_settings.results_dir": str(tmp_path), "checkpoint_settings.run_id": "run"}
-    session = begin(load_settings(config, given), memory, "learn")
+def test_play_is_stopped_and_pressed_again_and_the_run_goes_on(press_play: Play, tmp_path: Path) -> None:
+    memory = Memory()
+    session = waiting_run(tmp_path, memory, behaviors__Basic__max_steps=1_000_000)
     try:
         game = press_play()
         for turn in (1, 2):
@@ -99,14 +98,10 @@ def test_play_is_stopped_and_pressed_again_and_the_run_goes_on(
     assert report.models[0].is_file()
 
 
-def test_an_editor_that_dies_in_the_handshake_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_editor_that_dies_in_the_handshake_is_waited_for(port: int, tmp_path: Path) -> None:
     """Before anything was played, and after a game that nothing was learned from: the run and its folder stay."""
-    port = free_port()
-    monkeypatch.setattr(engines, "EDITOR_PORT", port)
-    config, memory = tmp_path / "basic.yaml", Memory()
-    config.write_text(FILE.replace("max_steps: 1000000", "max_steps: 1000").replace("timeout_wait: 5", ""), "utf-8")
-    given = {"checkpoint_settings.results_dir": str(tmp_path), "checkpoint_settings.run_id": "run"}
-    session = begin(load_settings(config, given), memory, "learn")
+    memory = Memory()
+    session = waiting_run(tmp_path, memory)
     died = "the Unity editor closed the connection (crashed or was killed?)"
 
     def waits(times: int) -> None:
@@ -129,14 +124,10 @@ def test_an_editor_that_dies_in_the_handshake_is_waited_for(tmp_path: Path, monk
     assert (report.outcome, report.exit_code, report.decisions >= 1000) == ("completed", 0, True)
 
 
-def test_an_editor_that_shows_another_behavior_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_editor_that_shows_another_behavior_is_refused(port: int, tmp_path: Path) -> None:
     """Somebody changes the agent and presses Play again; the run goes on with the agent as it was."""
-    port = free_port()
-    monkeypatch.setattr(engines, "EDITOR_PORT", port)
-    config, memory = tmp_path / "basic.yaml", Memory()
-    config.write_text(FILE.replace("max_steps: 1000000", "max_steps: 1000").replace("timeout_wait: 5", ""), "utf-8")
-    given = {"checkpoint_settings.results_dir": str(tmp_path), "checkpoint_settings.run_id": "run"}
-    session = begin(load_settings(config, given), memory, "learn")
+    memory = Memory()
+    session = waiting_run(tmp_path, memory)
     try:
         with guests() as join:
             join(port, SHOWN).told(200, "die").start()
@@ -158,19 +149,18 @@ def test_an_editor_that_shows_another_behavior_is_refused(tmp_path: Path, monkey
     assert (report.outcome, report.decisions >= 1000) == ("completed", True)
 
 
-def test_play_is_paused_for_longer_than_a_message_may_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_play_is_paused_for_longer_than_a_message_may_take(
+    port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The run says what it waits for, goes on with the game, and can be ended meanwhile."""
     monkeypatch.setattr(ParallelTrainer.cancel, "__defaults__", (0.5,))
-    port = free_port()
-    monkeypatch.setattr(engines, "EDITOR_PORT", port)
-    config, memory = tmp_path / "basic.yaml", Memory()
-    config.write_text(FILE.replace("timeout_wait: 300", "timeout_wait: 2"), "utf-8")
-    given = {"checkpoint_settings.results_dir": str(tmp_path), "checkpoint_settings.run_id": "run"}
+    memory = Memory()
     silence = "the Unity editor has played no step for 2 s"
     with guests() as join:
         game = join(port, SHOWN)
         game.start()
-        session = begin(load_settings(config, given), memory, "learn")
+        long = {"behaviors__Basic__max_steps": 1_000_000}
+        session = waiting_run(tmp_path, memory, **long, env_settings__timeout_wait=2)
         try:
             for turn in (1, 2):
                 game.told(100)  # and then it stands still

@@ -30,7 +30,7 @@ from tau_trainer.training.learning.parameter_server import added
 from tests.algorithms import demonstrations
 from tests.algorithms.batched import test_population
 from tests.algorithms.batched.together import Threads, together
-from tests.algorithms.experience import behavior
+from tests.algorithms.experience import acted, behavior
 
 TYPES = plugins.own("trainers")
 DISCRETE = ("dqn", "iqn")
@@ -87,9 +87,7 @@ def gathered(algorithm: Algorithm, push: int = 0) -> Work:
         decision = policy.act(obs, None, rng)
         rewards = {EXTRINSIC: rng.normal(size=(AGENTS, 1)).astype(np.float32)}
         facts = StepFacts(rewards, group=rows.astype(np.int32) // 2 + 1, moment=moment)
-        values: dict[str, Any] = {f"obs_{i}": sensor for i, sensor in enumerate(obs)}
-        values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
-        algorithm.memory.append(rows, facts, values | dict(decision.extras), policy.version)
+        algorithm.memory.append(rows, facts, acted(obs, decision), policy.version)
         if (work := algorithm.ready(Counters(moment * AGENTS, 0, push))) is not None:
             return work
     raise AssertionError("nothing is ready")
@@ -132,8 +130,7 @@ def of_devices(run: RunSettings) -> None:
         return learned(algorithm, lambda: algorithm.update(gathered(algorithm), 0.1, None))
 
     one, other = together(2, work)
-    for name, values in one.items():
-        np.testing.assert_array_equal(values, other[name])
+    np.testing.assert_equal(one, other)
 
 
 def of_server(run: RunSettings) -> None:
@@ -168,8 +165,7 @@ def of_tensors(run: RunSettings, ranks: Threads | None = None) -> Arrays:
 
 def of_ranks(run: RunSettings) -> None:
     one, other = together(2, partial(of_tensors, run))
-    for name, values in one.items():
-        np.testing.assert_array_equal(values, other[name])
+    np.testing.assert_equal(one, other)
 
 
 def of_population(run: RunSettings) -> None:

@@ -7,10 +7,10 @@ these are.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -44,31 +44,14 @@ class Listener(Callback):
         self.heard: list[str] = []
         self.end_with = end_with
 
-    def hear(self, hook: Hook) -> Callable[[Any], None]:
-        def told(_info: Any) -> None:
-            self.heard.append(hook)
-            if hook == self.end_with:
-                self.stop("that is enough")
+    def hear(self, hook: Hook) -> None:
+        self.heard.append(hook)
+        if hook == self.end_with:
+            self.stop("that is enough")
 
-        return told
 
-    def on_train_begin(self, info: Any) -> None:
-        self.hear("on_train_begin")(info)
-
-    def on_train_end(self, info: Any) -> None:
-        self.hear("on_train_end")(info)
-
-    def on_update_begin(self, info: Any) -> None:
-        self.hear("on_update_begin")(info)
-
-    def on_update_end(self, info: Any) -> None:
-        self.hear("on_update_end")(info)
-
-    def on_save_begin(self, info: Any) -> None:
-        self.hear("on_save_begin")(info)
-
-    def on_save_end(self, info: Any) -> None:
-        self.hear("on_save_end")(info)
+for _hook in get_args(Hook):
+    setattr(Listener, _hook, lambda listener, _info, hook=_hook: listener.hear(hook))
 
 
 def settings_of(kind: str, results: Path, run_id: str, **changes: Any) -> RunSettings:

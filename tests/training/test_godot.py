@@ -9,10 +9,9 @@ import pytest
 
 from tau_trainer.cli.look.export import export_command
 from tau_trainer.envs import engines
-from tau_trainer.settings import load_settings
 from tests.bridge.conftest import free_port
 from tests.headless.conftest import EngineThread
-from tests.training.fakes import WAIT_S, Memory, begin
+from tests.training.fakes import WAIT_S, Memory, begin, settings_from
 from tests.waiting import HANG_S
 
 FILE = """
@@ -33,13 +32,11 @@ def outputs(path: Path) -> list[str]:
 def test_a_run_in_the_editor_leaves_a_model_for_the_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     port = free_port()
     monkeypatch.setattr(engines, "GODOT_PORT", port)
-    config, memory = tmp_path / "balance.yaml", Memory()
-    config.write_text(FILE, "utf-8")
-    given = {"checkpoint_settings.results_dir": str(tmp_path), "checkpoint_settings.run_id": "run"}
+    memory = Memory()
     flags = ["--dialect", "godot", "--scene", "balance", "--agents", "4", f"--port={port}"]
     game = EngineThread([*flags, "--connect-seconds", str(HANG_S)])
     game.start()
-    report = begin(load_settings(config, given), memory, "learn").wait(WAIT_S)
+    report = begin(settings_from(FILE, tmp_path), memory, "learn").wait(WAIT_S)
     assert game.finish() == 0
     assert (report.outcome, report.exit_code) == ("completed", 0)
     assert report.decisions >= 300

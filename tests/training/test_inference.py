@@ -15,12 +15,23 @@ from tau_trainer.collection.decisions import Actor
 from tau_trainer.errors import CheckpointError, EngineExitedError, EngineStoppedError, SettingsError
 from tau_trainer.memory import RolloutMemory
 from tau_trainer.metrics import RunReport
-from tau_trainer.runs.checkpoints import latest_checkpoint
-from tau_trainer.settings import RunSettings, load_settings
+from tau_trainer.settings import RunSettings
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.manager import ParallelTrainerManager
 from tau_trainer.training.stored import load_policy
-from tests.training.fakes import RAINBOW, WAIT_S, Memory, SceneEngine, Stage, sac_settings, tau_settings, train, until
+from tests.training.fakes import (
+    RAINBOW,
+    WAIT_S,
+    Memory,
+    SceneEngine,
+    Stage,
+    newest,
+    sac_settings,
+    settings_from,
+    tau_settings,
+    train,
+    until,
+)
 
 FILE = """
 behaviors:
@@ -41,10 +52,7 @@ environment_parameters:
 
 
 def basic(results: Path, **overrides: Any) -> RunSettings:
-    config = results / "basic.yaml"
-    config.write_text(FILE, "utf-8")
-    given = {"checkpoint_settings.results_dir": str(results), "checkpoint_settings.run_id": "run"}
-    return load_settings(config, given | {key.replace("__", "."): value for key, value in overrides.items()})
+    return settings_from(FILE, results, **overrides)
 
 
 @pytest.fixture(scope="module")
@@ -123,8 +131,7 @@ def test_it_acts_with_the_weights_of_the_newest_checkpoint_and_learns_nothing(
     stage: Stage, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(trained, tmp_path / "run")
-    checkpoint = latest_checkpoint(tmp_path / "run" / "checkpoints", "Basic").checkpoint
-    assert checkpoint is not None
+    checkpoint = newest(tmp_path / "run", "Basic")
     seen: list[Learner] = []
     original = Learner.begin_from
 
@@ -142,8 +149,7 @@ def test_it_acts_with_the_weights_of_the_newest_checkpoint_and_learns_nothing(
     (learner,) = seen
     saved, _, _ = load_policy(checkpoint, basic(tmp_path))
     assert saved.policy.version > 0
-    for name, values in saved.policy.weights.items():
-        np.testing.assert_array_equal(learner.actor.policy.weights[name], values)
+    np.testing.assert_equal(saved.policy.weights, learner.actor.policy.weights)
     assert isinstance(learner.memory, RolloutMemory)
     assert len(learner.memory) == 0, "nothing is remembered"
 

@@ -119,24 +119,17 @@ def test_force_keeps_the_old_run_until_the_new_one_has_learned(stage: Stage, tmp
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_a_run_that_exists(stage: Stage, tmp_path: Path) -> None:
-    train(tau_settings(tmp_path))
+def test_what_is_written_down_of_a_run_and_one_that_exists(stage: Stage, tmp_path: Path) -> None:
+    """A random seed is drawn; how a run was started is no part of its settings."""
+    first = train(tau_settings(tmp_path, env_settings__seed=-1))
+    seed = load_settings(first.folder / "configuration.yaml").env_settings.seed
+    assert seed >= 0
+    assert json.loads((first.folder / "run.json").read_text())["seed"] == seed
     with pytest.raises(RunExistsError, match=r"--resume.*--force"):
         begin(tau_settings(tmp_path))
-
-
-def test_how_a_run_was_started_is_no_part_of_its_settings(stage: Stage, tmp_path: Path) -> None:
-    train(tau_settings(tmp_path))
     report = train(tau_settings(tmp_path, checkpoint_settings__force=True))
     kept = load_settings(report.folder / "configuration.yaml").checkpoint_settings
     assert (kept.force, kept.resume) == (False, False)
-
-
-def test_a_random_seed_is_drawn_and_written_down(stage: Stage, tmp_path: Path) -> None:
-    report = train(tau_settings(tmp_path, env_settings__seed=-1))
-    seed = load_settings(report.folder / "configuration.yaml").env_settings.seed
-    assert seed >= 0
-    assert json.loads((report.folder / "run.json").read_text())["seed"] == seed
 
 
 def test_two_runs_at_once_and_their_central_report(slow: Stage, tmp_path: Path) -> None:

@@ -37,9 +37,16 @@ def on_soccer(results: Path, **more: Any) -> RunSettings:
     return load_settings("SoccerTwos", given | {key.replace("__", "."): value for key, value in more.items()})
 
 
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        Stage.opened(patch)
+        return train(on_soccer(tmp_path_factory.mktemp("original")), None, "learn").folder
+
+
 @pytest.fixture
-def run(stage: Stage, tmp_path: Path) -> Path:
-    return train(on_soccer(tmp_path), None, "learn").folder
+def run(original: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(original, tmp_path / "run"))
 
 
 def test_runs_checkpoints_and_models_play_each_other(run: Path, stage: Stage, tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from tau_trainer.bridge.package import RECORDED, ImageOrder
 from tau_trainer.errors import DataError, SettingsError
 from tau_trainer.metrics import RunReport, keys, read_log
 from tau_trainer.runs.callbacks import Callback, UpdateInfo
-from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.settings import load_settings
 from tau_trainer.training import offline
 from tau_trainer.training.api import train
@@ -25,6 +24,7 @@ from tau_trainer.training.manager import ParallelTrainerManager
 from tau_trainer.training.offline import RecordingsCollector
 from tau_trainer.training.stored import export_run
 from tests.algorithms.demonstrations import CARTPOLE, balance, demo_file, played
+from tests.training.fakes import newest
 
 
 @pytest.fixture
@@ -55,10 +55,29 @@ def learn(file: Path, run_id: str, **more: Any) -> RunReport:
     return train(load_settings(file, overrides), terminal="quiet")
 
 
-def newest(report: RunReport) -> Any:
-    checkpoint = latest_checkpoint(report.folder / "checkpoints", "CartPole-v1").checkpoint
-    assert checkpoint is not None
-    return checkpoint
+def warnings_of(report: RunReport) -> list[str]:
+    log = read_log(report.folder / "log.jsonl")
+    return [one["fields"]["message"] for one in log if one.get("kind") == "warning"]
+
+
+def cut(file: Path, after: int) -> RunReport:
+    """A run that somebody ends after so many gradient steps."""
+    learn_on, make, runs = Offline.update, RecordingsCollector.__init__, list[RecordingsCollector]()
+
+    def end(self: Offline, *given: Any) -> dict[str, float]:
+        stats: dict[str, float] = learn_on(self, *given)
+        if self.steps == after:
+            runs[0].run.asked.set()
+        return stats
+
+    def noted(self: RecordingsCollector, *given: Any) -> None:
+        runs.append(self)
+        make(self, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Offline, "update", end)
+        patch.setattr(RecordingsCollector, "__init__", noted)
+        return learn(file, "cut")
 
 
 def test_a_run_leaves_the_folder_of_any_run(file: Path) -> None:
@@ -75,15 +94,17 @@ def test_a_run_leaves_the_folder_of_any_run(file: Path) -> None:
     assert "Validation/Policy Loss" in log
     status = json.loads((report.folder / "run_logs" / "training_status.json").read_text())
     assert [one["steps"] for one in status["CartPole-v1"]["checkpoints"]] == [200, 400]
-    best, final = newest(report).manifest["learner"]["best"], status["CartPole-v1"]["final_checkpoint"]
+    best, final = (
+        newest(report.folder, "CartPole-v1").manifest["learner"]["best"],
+        status["CartPole-v1"]["final_checkpoint"],
+    )
     assert (final["steps"], final["reward"]) == (best["decisions"], None), "nobody knows its reward"
     assert report.verdict == (
         f"Exported: the best policy, of gradient step {best['decisions']:,} of 400, with a loss of "
         f"{-best['rank'][1]:.4g} on the set-aside recordings."
     )
     again = learn(report.folder / "configuration.yaml", "again")
-    for name, values in newest(again).tensors.items():
-        np.testing.assert_array_equal(values, newest(report).tensors[name], name)
+    np.testing.assert_equal(newest(again.folder, "CartPole-v1").tensors, newest(report.folder, "CartPole-v1").tensors)
 
 
 def test_its_lines_say_what_a_step_is(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,24 +119,13 @@ def test_its_lines_say_what_a_step_is(file: Path, capsys: pytest.CaptureFixture[
 
 def test_a_resumed_run_is_equal_to_one_that_was_never_interrupted(file: Path) -> None:
     straight = learn(file, "straight")
-    settings = load_settings(file, {"checkpoint_settings.run_id": "cut"})
-    # Somebody presses Ctrl-C in the middle; schedules are constant, so how far it was to go does not matter.
-    judge = RecordingsCollector._judge
-
-    def end(run: RecordingsCollector, learner: Any) -> None:
-        judge(run, learner)
-        run.run.asked.set()
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RecordingsCollector, "_judge", end)
-        cut = train(settings, terminal="quiet")
-    assert (cut.outcome, cut.decisions) == ("cancelled", 200)
+    # Schedules are constant, so how far it was to go does not matter.
+    first = cut(file, after=200)
+    assert (first.outcome, first.decisions) == ("cancelled", 200)
     resumed = learn(file, "cut", checkpoint_settings__resume=True)
     assert (resumed.outcome, resumed.decisions) == ("completed", 400)
-    one, other = newest(straight), newest(resumed)
-    assert one.tensors.keys() == other.tensors.keys()
-    for name, values in one.tensors.items():
-        np.testing.assert_array_equal(values, other.tensors[name], name)
+    one, other = newest(straight.folder, "CartPole-v1"), newest(resumed.folder, "CartPole-v1")
+    np.testing.assert_equal(one.tensors, other.tensors)
     assert one.manifest["learner"] == other.manifest["learner"]
 
 
@@ -125,34 +135,16 @@ def test_with_an_environment_the_best_by_its_return_is_exported(file: Path) -> N
     assert behavior.episodes == 6  # two at the begin and at each of two checkpoints
     assert behavior.mean_reward is not None
     assert 8.0 <= behavior.mean_reward <= 500.0
-    best = newest(report).manifest["learner"]["best"]
+    best = newest(report.folder, "CartPole-v1").manifest["learner"]["best"]
     assert best["rank"][1] >= behavior.mean_reward
     assert "Environment/Cumulative Reward" in (report.folder / "log.jsonl").read_text()
 
 
 def test_an_interrupted_run_exports_the_best_of_all(file: Path) -> None:
     """A clone becomes better with every step, and this one ends between two checkpoints."""
-    learn_on = Offline.update
-
-    def end(self: Offline, *given: Any) -> dict[str, float]:
-        stats: dict[str, float] = learn_on(self, *given)
-        if self.steps == 300:
-            runs[0].run.asked.set()
-        return stats
-
-    runs: list[RecordingsCollector] = []
-    make = RecordingsCollector.__init__
-
-    def noted(self: RecordingsCollector, *given: Any) -> None:
-        runs.append(self)
-        make(self, *given)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Offline, "update", end)
-        patch.setattr(RecordingsCollector, "__init__", noted)
-        report = learn(file, "cut")
+    report = cut(file, after=300)
     assert (report.outcome, report.decisions) == ("cancelled", 300)
-    assert newest(report).manifest["learner"]["best"]["decisions"] == 300
+    assert newest(report.folder, "CartPole-v1").manifest["learner"]["best"]["decisions"] == 300
 
 
 def test_recordings_are_read_in_the_order_of_the_settings(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,9 +183,8 @@ def test_a_run_begins_with_what_another_has_learned(file: Path) -> None:
     report = learn(file, "second", checkpoint_settings__initialize_from="first", **{"behaviors.*.max_steps": 1})
     fresh = learn(file, "third", **{"behaviors.*.max_steps": 1})
     name = "model.action.weight"
-    one, other = (newest(run).tensors[name] for run in (report, fresh))
-    first = latest_checkpoint(report.folder.parent / "first" / "checkpoints", "CartPole-v1").checkpoint
-    assert first is not None
+    one, other = (newest(run.folder, "CartPole-v1").tensors[name] for run in (report, fresh))
+    first = newest(report.folder.parent / "first", "CartPole-v1")
     assert np.abs(one - first.tensors[name]).max() < np.abs(one - other).max()
 
 
@@ -214,38 +205,21 @@ def test_a_behavior_that_never_began_is_not_saved(file: Path) -> None:
     values = yaml.safe_load(file.read_text())
     values["behaviors"] = dict.fromkeys(("A", "B"), values["behaviors"]["CartPole-v1"])
     file.write_text(yaml.safe_dump(values))
-    learn_on = Offline.update
-
-    def end(self: Offline, *given: Any) -> dict[str, float]:
-        runs[0].run.asked.set()
-        stats: dict[str, float] = learn_on(self, *given)
-        return stats
-
-    runs: list[RecordingsCollector] = []
-    make = RecordingsCollector.__init__
-
-    def noted(self: RecordingsCollector, *given: Any) -> None:
-        runs.append(self)
-        make(self, *given)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Offline, "update", end)
-        patch.setattr(RecordingsCollector, "__init__", noted)
-        report = learn(file, "cut")
+    report = cut(file, after=100)
     assert [path.name for path in (report.folder / "checkpoints").iterdir()] == ["A-100"]
     resumed = learn(file, "cut", checkpoint_settings__resume=True)
     assert resumed.decisions == 800
-    told = [one["fields"]["message"] for one in read_log(report.folder / "log.jsonl") if one.get("kind") == "warning"]
+    told = warnings_of(report)
     assert told == ["'B' starts from scratch: the run that is resumed saved nothing of it"]
 
 
 def test_parameters_alone_may_be_kept(file: Path) -> None:
     report = learn(file, "lean", **{"behaviors.*.save_param_only": True})
-    assert not any(name.startswith(("optimizer.", "random.")) for name in newest(report).tensors)
+    assert not any(name.startswith(("optimizer.", "random.")) for name in newest(report.folder, "CartPole-v1").tensors)
     assert export_run(report.folder)
     more = {"behaviors.*.save_param_only": True, "behaviors.*.max_steps": 500}
     assert learn(file, "lean", checkpoint_settings__resume=True, **more).decisions == 500
-    told = [one["fields"]["message"] for one in read_log(report.folder / "log.jsonl") if one.get("kind") == "warning"]
+    told = warnings_of(report)
     assert len(told) == 1
     assert "has only parameters" in told[0]
 

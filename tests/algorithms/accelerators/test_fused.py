@@ -122,8 +122,7 @@ def test_compiled_epoch_equals_the_python_one_to_the_bit(actions: ActionSpec) ->
         learner.update(work, 0.0, None)
         learner.update(work, 0.0, None)
     states = [learner.state()[0] for learner in learners]
-    for name, array in states[0].items():
-        np.testing.assert_array_equal(array, states[1][name], name)
+    np.testing.assert_equal(states[0], states[1])
 
 
 def test_minibatches_of_any_size_after_each_other() -> None:
@@ -150,5 +149,4 @@ def test_acting_and_collecting_go_on_while_a_thread_learns() -> None:
         steps += 1
     thread.join()
     wanted = expected.weights()
-    for name, array in learner.weights().items():
-        np.testing.assert_array_equal(array, wanted[name])
+    np.testing.assert_equal(learner.weights(), wanted)

@@ -15,8 +15,8 @@ from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.algorithms.off_policy.sac_ln import SACLN
 from tau_trainer.specs import ActionSpec
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS, behavior
-from tests.algorithms.off_policy.test_sac import KINDS, random_batch
-from tests.algorithms.replayed import random_everywhere, sac, sac_ln, sac_ln_settings, settings, trained
+from tests.algorithms.off_policy.test_sac import KINDS
+from tests.algorithms.replayed import random_batch, random_everywhere, sac, sac_ln, sac_ln_settings, settings, trained
 from tests.networks import IMAGE
 
 BOTH = pytest.mark.parametrize(

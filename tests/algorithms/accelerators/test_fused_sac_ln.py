@@ -9,8 +9,8 @@ import torch
 from tau_trainer.specs import ActionSpec
 from tests.algorithms.accelerators.test_fused_sac import assert_same, pair
 from tests.algorithms.experience import TWO_STREAMS
-from tests.algorithms.off_policy.test_sac import KINDS, random_batch
-from tests.algorithms.replayed import sac_ln, sac_ln_settings
+from tests.algorithms.off_policy.test_sac import KINDS
+from tests.algorithms.replayed import random_batch, sac_ln, sac_ln_settings
 
 
 @pytest.mark.parametrize("weighted", [False, True])

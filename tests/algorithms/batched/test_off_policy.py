@@ -116,9 +116,7 @@ def rollout_of(
 
 
 def same(first: Arrays, second: Arrays) -> None:
-    assert first.keys() == second.keys()
-    for name, values in first.items():
-        np.testing.assert_array_equal(second[name], values, err_msg=name)
+    np.testing.assert_equal(first, second)
 
 
 @pytest.mark.parametrize(("kind", "space"), CELLS)

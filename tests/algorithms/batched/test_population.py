@@ -240,9 +240,7 @@ def test_it_goes_on_bit_for_bit_from_its_state(stacked: bool) -> None:
     for index in range(2):
         first, second = learner.state_of(index), other.state_of(index)
         assert first[1] == second[1]
-        assert first[0].keys() == second[0].keys()
-        for name, values in first[0].items():
-            np.testing.assert_array_equal(values, second[0][name], err_msg=name)
+        np.testing.assert_equal(first[0], second[0])
 
 
 @pytest.mark.parametrize(

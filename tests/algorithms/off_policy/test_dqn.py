@@ -25,7 +25,7 @@ from tau_trainer.settings import MemorySettings
 from tau_trainer.settings.exploration import BoltzmannGumbelSettings, EpsGreedySettings, GreedySettings
 from tau_trainer.specs import ActionSpec
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS, behavior
-from tests.algorithms.replayed import Collector, dqn, dqn_settings, trained
+from tests.algorithms.replayed import Collector, dqn, dqn_settings, random_batch, random_everywhere, trained
 from tests.networks import IMAGE, LIST, observations
 
 ONE = ActionSpec(0, (4,))
@@ -38,39 +38,6 @@ SWITCHES: dict[str, dict[str, Any]] = {
     "clipped squares": {"loss": "mse", "clip_td_err": 0.7},
     "clipped": {"clip_td_err": 0.3},
 }
-
-
-def random_everywhere(learner: DQN, seed: int = 5) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in learner.module.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.3)
-
-
-def random_batch(learner: DQN, rows: int = 12, seed: int = 0, *, weighted: bool = False) -> Transitions:
-    choices, generator = learner.network.action.choices, torch.Generator().manual_seed(seed)
-    branches = choices.discrete_branches
-
-    def normal(*shape: int) -> torch.Tensor:
-        return torch.randn(*shape, generator=generator)
-
-    forbidden = torch.rand(rows, choices.mask_size, generator=generator) < 0.4
-    forbidden[:, [begin for begin, _ in branch_bounds(branches)]] = False
-    discrete = torch.stack([torch.randint(one, (rows,), generator=generator) for one in branches], dim=1)
-    return Transitions(
-        inputs=[normal(rows, 7)],
-        following=[normal(rows, 7)],
-        continuous=torch.zeros(rows, 0),
-        discrete=discrete,
-        forbidden=torch.zeros(rows, choices.mask_size, dtype=torch.bool),
-        rewards=normal(rows, 1),
-        goes_on=(torch.arange(rows)[:, None] % 3 > 0).float() * 0.81,
-        state=torch.zeros(0),
-        begins=torch.zeros(0),
-        forbidden_after=forbidden,
-        weights=torch.rand(rows, generator=generator) if weighted else torch.zeros(0),
-        errors=torch.zeros(rows) if weighted else torch.zeros(0),
-    )
 
 
 def textbook(learner: DQN, weights: dict[str, torch.Tensor], batch: Transitions) -> tuple[torch.Tensor, torch.Tensor]:
@@ -122,7 +89,7 @@ def textbook(learner: DQN, weights: dict[str, torch.Tensor], batch: Transitions)
 def test_loss_and_gradient_are_the_textbooks(fused: bool, switches: str, actions: ActionSpec, weighted: bool) -> None:
     learner = dqn(actions, dqn_settings(**SWITCHES[switches]), fused=fused)
     random_everywhere(learner)
-    batch = random_batch(learner, weighted=weighted)
+    batch = random_batch(learner, weighted=weighted)[0]
     named = {name: one.detach().double().requires_grad_() for name, one in learner.module.named_parameters()}
     loss, errors = textbook(learner, named, batch)
     loss.backward()  # type: ignore[no-untyped-call]
@@ -149,8 +116,8 @@ def test_three_steps_by_hand_are_torch_s(switches: str, layers: int) -> None:
     for learner in learners:
         random_everywhere(learner)
         with torch.no_grad():
-            found.append(learner.learn(random_batch(learner, rows=30, weighted=True), 3, 1e-3).numpy())
-            learner.learn(random_batch(learner, rows=8), 1, 1e-3)
+            found.append(learner.learn(random_batch(learner, rows=30, weighted=True)[0], 3, 1e-3).numpy())
+            learner.learn(random_batch(learner, rows=8)[0], 1, 1e-3)
     np.testing.assert_allclose(found[0], found[1], rtol=1e-3, atol=1e-5)
     ours, theirs = (learner.parameters.state() for learner in learners)
     for name, wanted in theirs.items():
@@ -167,7 +134,7 @@ def test_targets_follow_softly_or_are_copied(tau: float, interval: int, fused: b
     for step in range(1, 7):
         before = target.detach().clone()
         with torch.no_grad():
-            learner.learn(random_batch(learner, seed=step), 1, 1e-2)
+            learner.learn(random_batch(learner, seed=step)[0], 1, 1e-2)
         wanted = torch.lerp(before, source, tau) if step % interval == 0 else before
         torch.testing.assert_close(target, wanted)
     assert not torch.equal(target, source) or tau == 1.0

@@ -18,8 +18,8 @@ from tau_trainer.models.distributions import branch_bounds
 from tau_trainer.settings import IQNHyperparameters, MemorySettings
 from tau_trainer.specs import ActionSpec, Float64Array
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, behavior
-from tests.algorithms.off_policy.test_dqn import ONE, random_batch, random_everywhere
-from tests.algorithms.replayed import Collector, iqn, iqn_settings, trained
+from tests.algorithms.off_policy.test_dqn import ONE
+from tests.algorithms.replayed import Collector, iqn, iqn_settings, random_batch, random_everywhere, trained
 from tests.networks import IMAGE, LIST
 
 Weights = dict[str, Float64Array]
@@ -104,7 +104,7 @@ class Textbook:
 def test_loss_and_gradient_are_the_textbooks(switches: str, actions: ActionSpec, weighted: bool) -> None:
     learner = iqn(actions, iqn_settings({"hidden_units": 6}, **SWITCHES[switches]))
     random_everywhere(learner)
-    batch = random_batch(learner, rows=5, weighted=weighted)
+    batch = random_batch(learner, rows=5, weighted=weighted)[0]
     weights = {name: values.detach().double().numpy() for name, values in learner.module.named_parameters()}
     book = Textbook(learner, batch)
     goals = book.goals(weights)
@@ -157,8 +157,7 @@ def test_what_was_saved_goes_on_to_the_bit() -> None:
     for one in (learner, other):
         one.learn(one.draw(1), 1, 1e-3)
     wanted = learner.parameters.state()
-    for name, values in other.parameters.state().items():
-        np.testing.assert_array_equal(values, wanted[name], err_msg=name)
+    np.testing.assert_equal(other.parameters.state(), wanted)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tau_trainer.export import export_onnx
 from tau_trainer.memory import StepFacts
 from tau_trainer.settings import MADDPGHyperparameters, MADDPGTrainerSettings, NetworkSettings, RewardSignalSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec
-from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, behavior
+from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, acted, behavior
 from tests.algorithms.reference_sac import hidden
 from tests.algorithms.replayed import random_everywhere
 from tests.networks import IMAGE, observations
@@ -54,12 +54,10 @@ class Play:
         if size := self.learner.spec.actions.mask_size:
             mask = self.rng.random((len(agents), size)) < 0.3
         decision = self.learner.snapshot().act(obs, mask, self.rng)
-        values = {f"obs_{i}": one for i, one in enumerate(obs)} | dict(decision.extras)
-        values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": mask}
         self.moments += 1
         reward = self.rng.normal(size=(len(agents), 1)).astype(np.float32)
         known = StepFacts({"extrinsic": reward}, group=self.groups[list(agents)], moment=self.moments)
-        self.learner.memory.append(rows, known, values, 0)
+        self.learner.memory.append(rows, known, acted(obs, decision, mask), 0)
         vectors = np.concatenate(obs, axis=1)
         for i, row in enumerate(rows.tolist()):
             past = self.seen.setdefault((env, row), [])

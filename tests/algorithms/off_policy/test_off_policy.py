@@ -31,8 +31,7 @@ FORGETFUL = {**FULL, "save_replay_buffer": False}
 def assert_same_state(learner: SAC, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
     now, facts_now = learner.state()
     assert set(now) == set(arrays)
-    for name, array in arrays.items():
-        np.testing.assert_array_equal(now[name], array, name)
+    np.testing.assert_equal(arrays, now)
     assert facts_now == metadata
 
 
@@ -93,8 +92,7 @@ def test_gradient_steps_are_those_that_are_asked_for_with_transitions_or_without
     collector = Collector(learner)
     weights = learner.weights()
     learner.update(Work(collector.collect(), gradient_steps=0), 0.0, None)
-    for name, values in learner.weights().items():
-        np.testing.assert_array_equal(values, weights[name])
+    np.testing.assert_equal(learner.weights(), weights)
     held, seen = len(learner.replay), learner.seen
     stats = learner.update(Work(NO_TRANSITIONS, gradient_steps=3), 0.0, None)
     assert stats["Train/Minibatches"] == 3.0

@@ -126,8 +126,7 @@ def copied(state: tuple[dict[str, Any], dict[str, Any]]) -> tuple[dict[str, Any]
 def assert_same_state(learner: OffPolicy, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
     now, facts_now = copied(learner.state())
     assert set(now) == set(arrays)
-    for name, array in arrays.items():
-        np.testing.assert_array_equal(now[name], array, name)
+    np.testing.assert_equal(arrays, now)
     assert facts_now == metadata
 
 

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from tau_trainer.algorithms.off_policy.sac import SAC, losses
-from tau_trainer.algorithms.off_policy.sac_ln import SACLN
 from tau_trainer.algorithms.off_policy.transitions import Transitions, values_after
 from tau_trainer.export import export_onnx
 from tau_trainer.models import MLPPolicy, ModulePolicy
@@ -17,48 +16,20 @@ from tau_trainer.settings import MemorySettings
 from tau_trainer.specs import ActionSpec, ObservationSpec, ObservationType
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS, behavior
 from tests.algorithms.reference_sac import gradients, textbook
-from tests.algorithms.replayed import Collector, random_everywhere, sac, settings, trained
+from tests.algorithms.replayed import (
+    Collector,
+    random_batch,
+    random_everywhere,
+    sac,
+    sac_ln,
+    sac_ln_settings,
+    settings,
+    trained,
+)
 from tests.networks import IMAGE, LIST
 
 GOAL = ObservationSpec("goal", (3,), (), ObservationType.GOAL_SIGNAL)
 KINDS = {"continuous": CONTINUOUS, "discrete": DISCRETE, "hybrid": HYBRID, "one branch": ActionSpec(0, (4,))}
-
-
-def random_batch(
-    learner: SAC | SACLN, rows: int = 9, seed: int = 0, *, weighted: bool = False
-) -> tuple[Transitions, torch.Tensor]:
-    choices, generator = learner.network.action.choices, torch.Generator().manual_seed(seed)
-    size, branches = choices.continuous_size, choices.discrete_branches
-
-    def normal(*shape: int) -> torch.Tensor:
-        return torch.randn(*shape, generator=generator)
-
-    forbidden = torch.rand(rows, choices.mask_size, generator=generator) < 0.4
-    begin = 0
-    for branch in branches:
-        forbidden[:, begin] = False
-        begin += branch
-    batch = Transitions(
-        inputs=[normal(rows, 7)],
-        following=[normal(rows, 7)],
-        continuous=torch.tanh(normal(rows, size)),
-        discrete=torch.stack([torch.randint(one, (rows,), generator=generator) for one in branches], dim=1)
-        if branches
-        else torch.zeros(rows, 0, dtype=torch.int64),
-        forbidden=forbidden,
-        rewards=normal(rows, len(learner.streams)),
-        goes_on=(torch.arange(rows)[:, None] % 3 > 0).float(),
-        state=torch.zeros(0),
-        begins=torch.zeros(0),
-        forbidden_after=forbidden.flip(0) if learner.masks_after else torch.zeros(0),
-        weights=torch.zeros(0),
-        errors=torch.zeros(0),
-    )
-    if weighted:
-        goes_on = batch.goes_on * torch.linspace(0.5, 1.0, len(learner.streams))
-        weights = torch.rand(rows, generator=torch.Generator().manual_seed(seed))
-        batch = batch._replace(goes_on=goes_on, weights=weights, errors=torch.zeros(rows))
-    return batch, normal(rows, size)
 
 
 def expected(learner: SAC, batch: Transitions, noise: torch.Tensor) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
@@ -233,10 +204,17 @@ def test_what_is_reported() -> None:
     assert result["Train/Minibatches"] == 30.0
 
 
+MAKERS: dict[str, Any] = {
+    "sac": lambda spec, network: sac(spec, settings(network)),
+    "sac_ln": lambda spec, network: sac_ln(spec, sac_ln_settings(network)),
+}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("normalize", [False, True])
-def test_policies_can_be_exported(kind: str, normalize: bool, tmp_path: Any) -> None:
-    learner = sac(KINDS[kind], settings({"normalize": normalize}))
+def test_policies_can_be_exported(kind: str, normalize: bool, make: Any, tmp_path: Any) -> None:
+    learner = make(KINDS[kind], {"normalize": normalize})
     trained(learner)
     policy = learner.snapshot()
     assert isinstance(policy, MLPPolicy)
@@ -244,12 +222,14 @@ def test_policies_can_be_exported(kind: str, normalize: bool, tmp_path: Any) -> 
 
 
 @pytest.mark.usefixtures("toys")
-def test_encoders_learn_and_are_exported(tmp_path: Any) -> None:
-    learner = sac(behavior(HYBRID, IMAGE, LIST), settings({"normalize": True}))
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_encoders_goals_and_lists_learn_and_are_exported(make: Any, tmp_path: Any) -> None:
+    learner = make(behavior(HYBRID, IMAGE, LIST, GOAL), {"normalize": True})
     before = {name: one.detach().clone() for name, one in learner.module.named_parameters()}
     trained(learner)
     still = [name for name, one in learner.module.named_parameters() if torch.equal(one, before[name])]
-    assert not still
+    unused = "network.value" if learner.name == "sac_ln" else "none"  # its Qs take the place of values
+    assert [name for name in still if not name.startswith(unused)] == []
     assert learner.replay.state()[0]["input_1"].dtype == np.uint8
     assert isinstance(learner.snapshot(), ModulePolicy)
     assert export_onnx(learner.snapshot(), learner.spec, tmp_path / "policy.onnx").is_file()

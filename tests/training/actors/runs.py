@@ -6,13 +6,11 @@ import os
 from pathlib import Path
 from typing import Any, cast
 
-from tau_trainer import load_settings
 from tau_trainer.metrics import PairState, RunReport
-from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.runs.session import Session
 from tau_trainer.settings import RunSettings
 from tau_trainer.training.actors.manager import ActorPair
-from tests.training.fakes import Memory, begin, pairs_of
+from tests.training.fakes import Memory, begin, newest, pairs_of, settings_from
 from tests.waiting import HANG_S
 
 FILE = """
@@ -31,10 +29,7 @@ async_trainer: {actors: 2, n_buffer: 20, eval_interval: 0, sync_interval: 10}
 
 def settings_of(results: Path, run_id: str = "run", file: str = FILE, **overrides: Any) -> RunSettings:
     """Keys with __ in place of dots."""
-    config = results / "async.yaml"
-    config.write_text(file, "utf-8")
-    given = {"checkpoint_settings.results_dir": str(results), "checkpoint_settings.run_id": run_id}
-    return load_settings(config, given | {key.replace("__", "."): value for key, value in overrides.items()})
+    return settings_from(file, results, run_id, **overrides)
 
 
 def gone(pid: int) -> bool:
@@ -46,8 +41,7 @@ def gone(pid: int) -> bool:
 
 
 def saved(results: Path, run_id: str = "run") -> dict[str, Any]:
-    checkpoint = latest_checkpoint(results / run_id / "checkpoints", "Count-v0").checkpoint
-    assert checkpoint is not None
+    checkpoint = newest(results / run_id, "Count-v0")
     return {**checkpoint.manifest["learner"], "pairs": checkpoint.manifest["pairs"], "tensors": checkpoint.tensors}
 
 

@@ -113,7 +113,7 @@ def test_a_killed_trainer_takes_its_actors_along(tmp_path: Path) -> None:
     words += ["--set", "async_trainer.n_buffer=100000", "--set", "async_trainer.actors=1"]  # it says nothing by itself
     words += ["--env-args", "seconds=0.01"]
     trainer = subprocess.Popen(
-        [sys.executable, "-m", "tau_trainer", "learn", str(tmp_path / "async.yaml"), *words],
+        [sys.executable, "-m", "tau_trainer", "learn", str(tmp_path / "settings.yaml"), *words],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
     logs = tmp_path / "run" / "run_logs"

@@ -16,9 +16,11 @@ from tau_trainer.evaluation.episodes import EpisodeLog
 from tau_trainer.metrics import MetricsHub, RunReport, keys
 from tau_trainer.models import Policy
 from tau_trainer.runs.checkpoints import latest_checkpoint
+from tau_trainer.runs.session import Session
 from tau_trainer.training.actors import evaluator as evaluating
 from tau_trainer.training.actors.evaluator import Evaluator, _Asked
 from tau_trainer.training.actors.link import ActorContext
+from tau_trainer.training.actors.manager import ActorManager
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.policy_tracker import PolicyTracker
 from tau_trainer.training.stored import export_run
@@ -29,6 +31,16 @@ from tests.waiting import HANG_S
 pytestmark = pytest.mark.slow
 
 
+def evaluated(results: Path, memory: Memory, **more: Any) -> tuple[Session, ActorManager]:
+    """A run whose evaluator plays episodes that never end."""
+    chosen: dict[str, Any] = {"env_settings__env_args": ["seconds=0.002"], "async_trainer__eval_interval": 10, **more}
+    session = begin(settings_of(results, **chosen, async_trainer__actors=1), memory, "learn")
+    actors = pairs_of(session).actors
+    assert actors is not None
+    until(lambda: actors.context.place.status[-1, 0] > 0)
+    return session, actors
+
+
 @pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
 def test_whoever_ends_the_run_waits_for_the_evaluator_for_some_seconds_alone(
     how: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -36,13 +48,8 @@ def test_whoever_ends_the_run_waits_for_the_evaluator_for_some_seconds_alone(
     """Not for one that is stopped, nor for one that waits to be started again; what was learned is saved."""
     monkeypatch.setattr(evaluating, "_HURRY_S", 0.2)
     memory = Memory()
-    arguments: dict[str, Any] = {"env_settings__env_args": ["seconds=0.002"], "async_trainer__eval_interval": 10}
-    arguments |= {"env_settings__timeout_wait": 1000}
-    session = begin(settings_of(tmp_path, **arguments, async_trainer__actors=1), memory, "learn")
-    actors = pairs_of(session).actors
-    assert actors is not None
+    session, actors = evaluated(tmp_path, memory, env_settings__timeout_wait=1000)
     playing_it = actors.evaluator._process
-    until(lambda: actors.context.place.status[-1, 0] > 0)  # its episodes never end
     monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 1000.0)
     pid = playing_it.pid
     assert pid is not None
@@ -60,11 +67,7 @@ def test_whoever_ends_the_run_waits_for_the_evaluator_for_some_seconds_alone(
 
 def test_an_evaluation_that_does_not_end_holds_no_run_for_ever(tmp_path: Path) -> None:
     memory = Memory()
-    arguments: dict[str, Any] = {"env_settings__env_args": ["seconds=0.002"], "async_trainer__eval_interval": 10}
-    session = begin(settings_of(tmp_path, **arguments, async_trainer__actors=1), memory, "learn")
-    actors = pairs_of(session).actors
-    assert actors is not None
-    until(lambda: actors.context.place.status[-1, 0] > 0)  # its episodes never end
+    session, _ = evaluated(tmp_path, memory)
     object.__setattr__(pairs_of(session).plan, "stall_s", 0.2)  # the watchdog has read it already
     session._run._stop("that is enough")
     assert session.wait(WAIT_S).outcome == "completed"
@@ -134,11 +137,7 @@ def test_a_run_that_is_ended_evaluates_its_last_policy_and_says_which_one_it_exp
 
 def test_who_asks_twice_waits_for_no_evaluation_and_is_told_what_is_left_out(tmp_path: Path) -> None:
     memory = Memory()
-    arguments: dict[str, Any] = {"env_settings__env_args": ["seconds=0.002"], "async_trainer__eval_interval": 10}
-    session = begin(settings_of(tmp_path, **arguments, async_trainer__actors=1), memory, "learn")
-    actors = pairs_of(session).actors
-    assert actors is not None
-    until(lambda: actors.context.place.status[-1, 0] > 0)  # its episodes never end
+    session, _ = evaluated(tmp_path, memory)
     session.cancel()
     folder = tmp_path / "run" / "checkpoints"
     until(lambda: latest_checkpoint(folder, "Count-v0").checkpoint is not None)  # before the evaluation

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tau_trainer import load_settings
 from tau_trainer.envs.restarts import RestartBudget
-from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.settings import RunSettings
 from tests.trainers import tau_train
-from tests.training.fakes import WAIT_S, begin, train, until
+from tests.training.fakes import WAIT_S, begin, newest, settings_from, train, until
 from tests.training.toys import SECONDS
 
 MAX_STEPS = 183
@@ -40,32 +38,18 @@ ROLLOUTS = FILE.replace("trainer_type: sac", "trainer_type: ppo").replace(
 )
 """The same of an algorithm that learns from rollouts, which 30 is one of: 15 of each actor."""
 NORMALIZED = FILE.replace("trainer_type: sac", "trainer_type: sac_ln")
-every_file = pytest.mark.parametrize(
-    "file", [FILE, ROLLOUTS, pytest.param(NORMALIZED, marks=pytest.mark.slow)], ids=["replay", "rollouts", "sac_ln"]
-)
 
 
 def settings_of(folder: Path, run_id: str, file: str, **overrides: Any) -> RunSettings:
-    """The file; keys with __ in place of dots."""
-    config = folder / "lock-step.yaml"
-    config.write_text(file, "utf-8")
-    given = {"checkpoint_settings.results_dir": str(folder), "checkpoint_settings.run_id": run_id}
-    return load_settings(config, given | {key.replace("__", "."): value for key, value in overrides.items()})
-
-
-def last_of(folder: Path, run_id: str) -> Checkpoint:
-    checkpoint = latest_checkpoint(folder / run_id / "checkpoints", "Count-v0").checkpoint
-    assert checkpoint is not None
-    return checkpoint
+    return settings_from(file, folder, run_id, **overrides)
 
 
 def assert_same(folder: Path, first: str, second: str) -> None:
     """Every array of their last checkpoints, all counts, and the exported policies."""
-    one, other = last_of(folder, first), last_of(folder, second)
+    one, other = (newest(folder / run_id, "Count-v0") for run_id in (first, second))
     assert one.tensors.keys() == other.tensors.keys()
     assert any(name.startswith("best.") for name in one.tensors)
-    for name, values in one.tensors.items():
-        np.testing.assert_array_equal(values, other.tensors[name], name)
+    np.testing.assert_equal(one.tensors, other.tensors)
     assert one.manifest["pairs"] == other.manifest["pairs"]
     data, others = one.manifest["learner"], other.manifest["learner"]
     assert data["decisions"] == others["decisions"] == sum(one.manifest["pairs"].values()) == MAX_STEPS
@@ -75,31 +59,25 @@ def assert_same(folder: Path, first: str, second: str) -> None:
     assert (folder / first / model).read_bytes() == (folder / second / model).read_bytes()
 
 
-@every_file
-def test_the_same_seed_is_the_same_run_also_where_it_was_killed_and_resumed(tmp_path: Path, file: str) -> None:
-    """The one that is killed is slower, too."""
+@pytest.mark.parametrize(
+    "file", [FILE, ROLLOUTS, pytest.param(NORMALIZED, marks=pytest.mark.slow)], ids=["replay", "rollouts", "sac_ln"]
+)
+def test_the_same_seed_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+    """One is slower, its trainer is killed, and it is resumed; of another an actor dies before it handed over data."""
+    monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 0.01)
     whole = begin(settings_of(tmp_path, "whole", file), command="learn")
     words = ["--results-dir", str(tmp_path), "--run-id", "killed", "--quiet"]
-    with tau_train(tmp_path, "learn", "lock-step.yaml", *words, environment={SECONDS: "0.004"}) as killed:
+    with tau_train(tmp_path, "learn", "settings.yaml", *words, environment={SECONDS: "0.004"}) as killed:
         until(lambda: list((tmp_path / "killed" / "checkpoints").glob("Count-v0-*/manifest.json")))
         killed.kill()
         killed.wait()
-    assert last_of(tmp_path, "killed").step < MAX_STEPS
+    assert newest(tmp_path / "killed", "Count-v0").step < MAX_STEPS
     again = begin(settings_of(tmp_path, "killed", file, checkpoint_settings__resume=True), command="learn")
     assert [session.wait(WAIT_S).outcome for session in (whole, again)] == ["completed"] * 2
-    assert_same(tmp_path, "whole", "killed")
-
-
-@pytest.mark.slow
-@every_file
-def test_the_same_seed_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
-    """The second is slower, and an actor of its dies before it has handed anything over."""
-    monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 0.01)
-    dies = ["length=15", "dies_at=12", f"once={tmp_path / 'died'}"]
-    for run_id, seconds, capacity, env_args in (("a", "0", 4, dies[:1]), ("b", "0.002", 1, dies)):
-        monkeypatch.setenv(SECONDS, seconds)
-        given: dict[str, Any] = {"async_trainer__channel_capacity": capacity, "env_settings__env_args": env_args}
-        report = train(settings_of(tmp_path, run_id, file, **given), command="learn")
-        assert report.outcome == "completed"
-        assert sum(pair.restarts for pair in report.pairs) == (run_id == "b")
-    assert_same(tmp_path, "a", "b")
+    monkeypatch.setenv(SECONDS, "0.002")
+    dies: dict[str, Any] = {"env_settings__env_args": ["length=15", "dies_at=12", f"once={tmp_path / 'died'}"]}
+    report = train(settings_of(tmp_path, "dies", file, **dies, async_trainer__channel_capacity=1), command="learn")
+    assert report.outcome == "completed"
+    assert sum(pair.restarts for pair in report.pairs) == 1
+    for run_id in ("killed", "dies"):
+        assert_same(tmp_path, "whole", run_id)

@@ -12,7 +12,7 @@ from tau_trainer.errors import NonFiniteError
 from tau_trainer.training.actors.rounds import RoundEnd, Rounds
 from tau_trainer.training.pairs.pair import Coordinator
 from tests.training.actors.stage import FakeLearner, Stage, settle
-from tests.waiting import HANG_S, run
+from tests.waiting import HANG_S
 
 
 class Ring(Coordinator):
@@ -49,31 +49,28 @@ class Ring(Coordinator):
         return [source for source, rows, _ in self.stages[name].learner.taken if rows]
 
 
-def test_everybody_waits_for_all_and_is_learned_from_in_order() -> None:
-    async def scenario() -> None:
-        ring = Ring(0, 1, 2)
-        learner, channel = ring.stages["Agent"].learner, ring.stages["Agent"].channel
-        first = [asyncio.create_task(ring.brings(actor)) for actor in (2, 0)]
-        await settle()
-        assert learner.taken == []
-        end = await asyncio.wait_for(ring.brings(1), HANG_S)
-        assert [one.left for one in await asyncio.gather(*first)] == [{"Agent": 323}, {"Agent": 324}]
-        assert end == RoundEnd({"Agent": 323}, anew=False)
-        assert learner.progress.opts == 29
-        assert ring.updates() == [0, 1, 2]
-        assert channel.written == 2, "once a round"
-        assert channel.read().opts == 29
-        ring.actors.remove(1)
-        ring.rounds.wake()
-        again = [asyncio.create_task(ring.brings(actor)) for actor in (2, 0)]
-        await asyncio.wait_for(asyncio.gather(*again), HANG_S)
-        assert ring.updates() == [0, 1, 2, 0, 2]
-        await ring.rounds.finish()
-
-    run(scenario())
+async def test_everybody_waits_for_all_and_is_learned_from_in_order() -> None:
+    ring = Ring(0, 1, 2)
+    learner, channel = ring.stages["Agent"].learner, ring.stages["Agent"].channel
+    first = [asyncio.create_task(ring.brings(actor)) for actor in (2, 0)]
+    await settle()
+    assert learner.taken == []
+    end = await asyncio.wait_for(ring.brings(1), HANG_S)
+    assert [one.left for one in await asyncio.gather(*first)] == [{"Agent": 323}, {"Agent": 324}]
+    assert end == RoundEnd({"Agent": 323}, anew=False)
+    assert learner.progress.opts == 29
+    assert ring.updates() == [0, 1, 2]
+    assert channel.written == 2, "once a round"
+    assert channel.read().opts == 29
+    ring.actors.remove(1)
+    ring.rounds.wake()
+    again = [asyncio.create_task(ring.brings(actor)) for actor in (2, 0)]
+    await asyncio.wait_for(asyncio.gather(*again), HANG_S)
+    assert ring.updates() == [0, 1, 2, 0, 2]
+    await ring.rounds.finish()
 
 
-def test_who_comes_first_makes_no_difference() -> None:
+async def test_who_comes_first_makes_no_difference() -> None:
     """Three actors and two behaviors: whoever is faster, the same rounds."""
 
     async def play(order: tuple[int, ...]) -> list[Any]:
@@ -90,133 +87,106 @@ def test_who_comes_first_makes_no_difference() -> None:
         await ring.rounds.finish()
         return [ring.counted, *(stage.learner.taken for stage in ring.stages.values())]
 
-    async def scenario() -> None:
-        runs = [await play(order) for order in itertools.permutations(range(3))]
-        assert all(one == runs[0] for one in runs)
-        assert runs[0][0][:3] == [("A", 0), ("B", 1), ("A", 2)]
-
-    run(scenario())
+    runs = [await play(order) for order in itertools.permutations(range(3))]
+    assert all(one == runs[0] for one in runs)
+    assert runs[0][0][:3] == [("A", 0), ("B", 1), ("A", 2)]
 
 
 @pytest.mark.parametrize("max_steps", [1, 2, 3, 50, 101])
-def test_all_together_make_exactly_the_decisions_that_were_asked_for(max_steps: int) -> None:
-    async def scenario() -> None:
-        ring = Ring(0, 1, 2, max_steps=max_steps)
+async def test_all_together_make_exactly_the_decisions_that_were_asked_for(max_steps: int) -> None:
+    ring = Ring(0, 1, 2, max_steps=max_steps)
 
-        async def actor(number: int) -> None:
-            left = ring.rounds.left(number)["Agent"]
-            while left is not None:
-                made = min(left, 7 + number)
-                left = (await ring.brings(number, made, made)).left["Agent"]
+    async def actor(number: int) -> None:
+        left = ring.rounds.left(number)["Agent"]
+        while left is not None:
+            made = min(left, 7 + number)
+            left = (await ring.brings(number, made, made)).left["Agent"]
 
-        await asyncio.wait_for(asyncio.gather(*map(actor, range(3))), HANG_S)
-        assert ring.stages["Agent"].learner.progress.decisions == max_steps
-        await ring.rounds.finish()
-
-    run(scenario())
+    await asyncio.wait_for(asyncio.gather(*map(actor, range(3))), HANG_S)
+    assert ring.stages["Agent"].learner.progress.decisions == max_steps
+    await ring.rounds.finish()
 
 
-def test_what_a_dead_actor_was_to_do_the_others_do() -> None:
-    async def scenario() -> None:
-        ring = Ring(0, 1, max_steps=21)
-        waiting = asyncio.create_task(ring.brings(1))
-        await settle()
-        assert not waiting.done()
-        assert ring.rounds.left(0) == {"Agent": 11}
-        ring.actors.remove(0)
-        ring.rounds.wake()
-        assert (await asyncio.wait_for(waiting, HANG_S)).left == {"Agent": 11}
-        await ring.rounds.finish()
-
-    run(scenario())
+async def test_what_a_dead_actor_was_to_do_the_others_do() -> None:
+    ring = Ring(0, 1, max_steps=21)
+    waiting = asyncio.create_task(ring.brings(1))
+    await settle()
+    assert not waiting.done()
+    assert ring.rounds.left(0) == {"Agent": 11}
+    ring.actors.remove(0)
+    ring.rounds.wake()
+    assert (await asyncio.wait_for(waiting, HANG_S)).left == {"Agent": 11}
+    await ring.rounds.finish()
 
 
-def test_who_has_nothing_to_do_waits_and_gets_what_becomes_free() -> None:
-    async def scenario() -> None:
-        ring = Ring(0, 1, max_steps=21)
-        ends = [asyncio.create_task(ring.brings(actor)) for actor in range(2)]
-        await settle()
-        assert [end.done() for end in ends] == [True, False], "one decision is left, and actor 0 gets it"
-        ring.actors.remove(0)
-        ring.rounds.wake()
-        assert (await asyncio.wait_for(ends[1], HANG_S)).left == {"Agent": 1}
-        await ring.rounds.finish()
-
-    run(scenario())
+async def test_who_has_nothing_to_do_waits_and_gets_what_becomes_free() -> None:
+    ring = Ring(0, 1, max_steps=21)
+    ends = [asyncio.create_task(ring.brings(actor)) for actor in range(2)]
+    await settle()
+    assert [end.done() for end in ends] == [True, False], "one decision is left, and actor 0 gets it"
+    ring.actors.remove(0)
+    ring.rounds.wake()
+    assert (await asyncio.wait_for(ends[1], HANG_S)).left == {"Agent": 1}
+    await ring.rounds.finish()
 
 
-def test_a_checkpoint_lets_all_begin_anew_and_learning_forgets_what_was_open() -> None:
-    async def scenario() -> None:
-        ring = Ring(0, 1)
-        taken = list[bool]()
-        trainer = ring.stages["Agent"].trainer
-        take_in = trainer.take_in
+async def test_a_checkpoint_lets_all_begin_anew_and_learning_forgets_what_was_open() -> None:
+    ring = Ring(0, 1)
+    taken = list[bool]()
+    trainer = ring.stages["Agent"].trainer
+    take_in = trainer.take_in
 
-        async def taking(push: Any, *, anew: bool) -> None:
-            taken.append(anew)
-            await take_in(push, anew=anew)
+    async def taking(push: Any, *, anew: bool) -> None:
+        taken.append(anew)
+        await take_in(push, anew=anew)
 
-        trainer.take_in = taking  # type: ignore[method-assign]
-        ring.saves = True
-        ends = await asyncio.gather(ring.brings(0), ring.brings(1))
-        assert [end.anew for end in ends] == [True, True]
-        ring.saves = False
-        ends = await asyncio.gather(ring.brings(0), ring.brings(1))
-        assert [end.anew for end in ends] == [False, False]
-        assert taken == [False, False, True, False]
-        assert ring.asked == 2
-        await ring.rounds.finish()
-
-    run(scenario())
+    trainer.take_in = taking  # type: ignore[method-assign]
+    ring.saves = True
+    ends = await asyncio.gather(ring.brings(0), ring.brings(1))
+    assert [end.anew for end in ends] == [True, True]
+    ring.saves = False
+    ends = await asyncio.gather(ring.brings(0), ring.brings(1))
+    assert [end.anew for end in ends] == [False, False]
+    assert taken == [False, False, True, False]
+    assert ring.asked == 2
+    await ring.rounds.finish()
 
 
-def test_the_last_round_writes_no_checkpoint() -> None:
-    async def scenario() -> None:
-        ring = Ring(0, max_steps=10)
-        ring.saves = True
-        assert await ring.brings(0) == RoundEnd({"Agent": None}, anew=False)
-        assert ring.asked == 0
-        await ring.rounds.finish()
-
-    run(scenario())
+async def test_the_last_round_writes_no_checkpoint() -> None:
+    ring = Ring(0, max_steps=10)
+    ring.saves = True
+    assert await ring.brings(0) == RoundEnd({"Agent": None}, anew=False)
+    assert ring.asked == 0
+    await ring.rounds.finish()
 
 
-def test_a_stop_holds_nobody() -> None:
-    async def scenario() -> None:
-        ring = Ring(0, 1, 2)
-        waiting = asyncio.create_task(ring.brings(1))
-        await settle()
-        assert not waiting.done()
-        ring.rounds.open()
-        await asyncio.wait_for(waiting, HANG_S)
-        await asyncio.wait_for(ring.brings(0), HANG_S)
-        await ring.rounds.finish()
-        assert ring.updates() == [1, 0]
-
-    run(scenario())
+async def test_a_stop_holds_nobody() -> None:
+    ring = Ring(0, 1, 2)
+    waiting = asyncio.create_task(ring.brings(1))
+    await settle()
+    assert not waiting.done()
+    ring.rounds.open()
+    await asyncio.wait_for(waiting, HANG_S)
+    await asyncio.wait_for(ring.brings(0), HANG_S)
+    await ring.rounds.finish()
+    assert ring.updates() == [1, 0]
 
 
-def test_at_max_opts_a_round_is_taken_in_whole_and_is_the_last() -> None:
-    async def scenario() -> None:
-        ring = Ring(0, 1)
-        stage = ring.stages["Agent"] = Stage(FakeLearner(), mode="lock_step", max_opts=5)
-        ring.rounds = Rounds({"Agent": stage.trainer}, ring._expected, ring)
-        ends = await asyncio.gather(ring.brings(0), ring.brings(1))
-        assert [end.left for end in ends] == [{"Agent": None}] * 2
-        assert (stage.learner.progress.opts, stage.learner.progress.samples, stage.trainer.over) == (5, 20, True)
-        await ring.rounds.finish()
-
-    run(scenario())
+async def test_at_max_opts_a_round_is_taken_in_whole_and_is_the_last() -> None:
+    ring = Ring(0, 1)
+    stage = ring.stages["Agent"] = Stage(FakeLearner(), mode="lock_step", max_opts=5)
+    ring.rounds = Rounds({"Agent": stage.trainer}, ring._expected, ring)
+    ends = await asyncio.gather(ring.brings(0), ring.brings(1))
+    assert [end.left for end in ends] == [{"Agent": None}] * 2
+    assert (stage.learner.progress.opts, stage.learner.progress.samples, stage.trainer.over) == (5, 20, True)
+    await ring.rounds.finish()
 
 
-def test_what_ends_learning_is_told_to_whoever_waits_and_whoever_comes() -> None:
-    async def scenario() -> None:
-        ring = Ring(0, 1)
-        ring.stages["Agent"].learner.error = NonFiniteError("NaN three times")
-        results = await asyncio.gather(ring.brings(0), ring.brings(1), return_exceptions=True)
-        assert [type(one) for one in results] == [NonFiniteError] * 2
-        with pytest.raises(NonFiniteError):
-            await ring.brings(0)
-        await ring.rounds.finish()
-
-    run(scenario())
+async def test_what_ends_learning_is_told_to_whoever_waits_and_whoever_comes() -> None:
+    ring = Ring(0, 1)
+    ring.stages["Agent"].learner.error = NonFiniteError("NaN three times")
+    results = await asyncio.gather(ring.brings(0), ring.brings(1), return_exceptions=True)
+    assert [type(one) for one in results] == [NonFiniteError] * 2
+    with pytest.raises(NonFiniteError):
+        await ring.brings(0)
+    await ring.rounds.finish()

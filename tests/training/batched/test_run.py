@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import yaml
 
 from tau_trainer.collection.batched import Scores
+from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, RunExistsError, RunFinishedError, SettingsError
 from tau_trainer.files import write_synced
 from tau_trainer.memory import Work
 from tau_trainer.metrics import MetricsHub, RunReport, keys, read_log
 from tau_trainer.metrics.summary import summarize
 from tau_trainer.runs.checkpoint_sets import CheckpointSet
-from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint
+from tau_trainer.runs.checkpoints import Checkpoint, load_checkpoint
 from tau_trainer.runs.store import Store
 from tau_trainer.settings import load_batched
 from tau_trainer.training.batched import train_batched
@@ -30,7 +30,7 @@ from tau_trainer.training.batched.policies import CopiesLearner, EpisodeStatisti
 from tau_trainer.training.batched.run import CopiesCollector
 from tau_trainer.training.learning.learner import Shared
 from tau_trainer.training.stored import evaluate_copies, export_run
-from tests.training.fakes import Memory
+from tests.training.fakes import Memory, newest
 
 COPIES = 8
 SMALL = {"network_settings": {"hidden_units": 8, "num_layers": 1, "normalize": True}}
@@ -39,19 +39,48 @@ RIGHT = {"agents": ["right"], "trainer_type": "a2c", "hyperparameters": {"buffer
 """They learn every 4 and every 8 steps."""
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "counting.yaml"
+def counting(folder: Path, **changes: Any) -> Path:
+    """The settings of a run in a folder, with other sections where asked for."""
     values = {
         "environment": {"name": "tests.envs.batched.counting:Counting", "num_envs": COPIES, "arguments": {"limit": 5}},
         "default_settings": {"max_steps": 16 * 40, "summary_freq": "auto", "checkpoint_interval": 16 * 16},
         "behaviors": {"left": LEFT, "right": RIGHT},
         "evaluation": {"episodes": 3, "interval": 16 * 16, "trace": True},
-        "checkpoint_settings": {"results_dir": str(tmp_path / "results")},
+        "checkpoint_settings": {"results_dir": str(folder / "results")},
         "env_settings": {"seed": 3},
     }
-    path.write_text(yaml.safe_dump(values))
+    path = folder / "counting.yaml"
+    path.write_text(json.dumps(values | changes))  # YAML too, without references
     return path
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return counting(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> RunReport:
+    """A run that nothing interrupted, to look at."""
+    return train(counting(tmp_path_factory.mktemp("whole")), "first")
+
+
+@pytest.fixture
+def first(whole: RunReport, file: Path) -> Path:
+    """The folder of the same run among the results of this test, to change or to go on from."""
+    return shutil.copytree(whole.folder, file.parent / "results" / "first")
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[list[Arrays]]:
+    """The state of all policies as each run of this test begins."""
+    found: list[list[Arrays]] = []
+    monkeypatch.setattr(
+        CopiesCollector,
+        "announce",
+        lambda copies: found.append([entry.learner.state()[0] for entry in copies.playing.policies]),
+    )
+    return found
 
 
 def train(file: Path, run_id: str, **more: Any) -> RunReport:
@@ -59,16 +88,30 @@ def train(file: Path, run_id: str, **more: Any) -> RunReport:
     return train_batched(load_batched(file, overrides), "quiet")
 
 
-def newest(report: RunReport, policy: str) -> Checkpoint:
-    checkpoint = latest_checkpoint(report.folder / "checkpoints", policy).checkpoint
-    assert checkpoint is not None
-    return checkpoint
+def messages(report: RunReport, kind: str) -> list[str]:
+    return [one["fields"]["message"] for one in read_log(report.folder / "log.jsonl") if one.get("kind") == kind]
+
+
+def summaries(report: RunReport, policy: str = "left") -> list[dict[str, Any]]:
+    log = read_log(report.folder / "log.jsonl")
+    return [one for one in log if one["type"] == "summary" and one["behavior"] == policy]
+
+
+def dqn(**numbers: Any) -> dict[str, Any]:
+    """What the policy of the left agents may learn with instead."""
+    numbers = {"steps_per_update": COPIES, "batch_size": 8, "buffer_size": 512} | numbers
+    return {"agents": ["left"], "trainer_type": "dqn", "hyperparameters": numbers}
+
+
+def unmoved(arrays: Arrays, kept: Arrays) -> None:
+    """A policy and its statistics are those that a run began with."""
+    for name, values in arrays.items():
+        if name.startswith(("model.", "normalizer.")):
+            np.testing.assert_array_equal(values, kept[name], name)
 
 
 def same(one: Checkpoint, other: Checkpoint) -> None:
-    assert one.tensors.keys() == other.tensors.keys()
-    for name, values in one.tensors.items():
-        np.testing.assert_array_equal(values, other.tensors[name], name)
+    np.testing.assert_equal(one.tensors, other.tensors)
     assert one.manifest == other.manifest
 
 
@@ -88,38 +131,27 @@ def cut(file: Path, run_id: str, steps: int, times: int = 1, **more: Any) -> Run
         return train(file, run_id, **more)
 
 
-def test_a_run_leaves_the_folder_of_any_run(file: Path) -> None:
-    report = train(file, "first")
+def test_a_run_leaves_the_folder_of_any_run(whole: RunReport) -> None:
+    report = whole
     assert (report.outcome, report.decisions, report.command, report.exit_code) == ("completed", 640, "batch", 0)
-    names = {path.name for path in report.folder.iterdir()}
-    assert names >= {
-        "left.onnx",
-        "right.onnx",
-        "checkpoints",
-        "configuration.yaml",
-        "learning_curve.png",
-        "log.jsonl",
-        "run.json",
-        "run_logs",
-    }
+    files = ("configuration.yaml", "learning_curve.png", "log.jsonl", "run.json", "run_logs")
+    assert {path.name for path in report.folder.iterdir()} >= {"left.onnx", "right.onnx", "checkpoints", *files}
     assert sorted(path.name for path in (report.folder / "checkpoints").iterdir()) == [
         *("left-128", "left-256", "left-320"),
         *("right-128", "right-256", "right-320"),
     ]
     assert (report.folder / "left" / "left-320.onnx").is_file()
-    log = list(read_log(report.folder / "log.jsonl"))
-    summaries = [one for one in log if one["type"] == "summary" and one["behavior"] == "left"]
+    told = summaries(report)
     # The last one is the evaluation's.
-    assert [one["step"] for one in summaries] == [*range(32, 321, 32), 320]
-    values = summaries[1]["values"]
+    assert [one["step"] for one in told] == [*range(32, 321, 32), 320]
+    values = told[1]["values"]
     assert values.keys() >= {"Environment/Cumulative Reward", "Environment/Episode Length", "Losses/Policy Loss"}
     shares = [values[f"Perf/Share of {part}"] for part in ("Acting", "Stepping", "Learning")]
     assert sum(shares) == pytest.approx(1.0)
     assert values["Perf/Agent Steps per Second"] == pytest.approx(2 * values["Perf/Environment Steps per Second"])
-    assert "Evaluation/Episode return" in summaries[-1]["values"]
     status = json.loads((report.folder / "run_logs" / "training_status.json").read_text())
     assert [one["steps"] for one in status["right"]["checkpoints"]] == [128, 256, 320]
-    worth = summaries[-1]["values"]["Evaluation/Episode return"]
+    worth = told[-1]["values"]["Evaluation/Episode return"]
     assert report.verdict is not None
     said = (
         f"Exported of 'left': the last policy, after 320 decisions, with mean reward {worth:.3f}. Exported of 'right':"
@@ -133,32 +165,26 @@ def test_a_curve_begins_with_the_first_round_and_the_end_is_told(file: Path) -> 
     """A round is 8 steps of 8 copies with 2 agents: 128 decisions, 64 of each policy."""
     told = {"default_settings__summary_freq": 400, "evaluation__episodes": 0, "evaluation__interval": 0}
     report = train(file, "odd", default_settings__max_steps=600, **told)
-    log = list(read_log(report.folder / "log.jsonl"))
-    assert [one["step"] for one in log if one["type"] == "summary" and one["behavior"] == "left"] == [64, 224, 320]
-    [message] = [one["fields"]["message"] for one in log if one.get("kind") == "rounds"]
-    assert message == (
+    assert [one["step"] for one in summaries(report)] == [64, 224, 320]
+    sentence = (
         "training ends after 640 decisions instead of 600, because the policies learn from rounds of 128 decisions; "
         "choose a multiple of it for --max-steps to end there"
     )
+    assert messages(report, "rounds") == [sentence]
     resumed = train(file, "odd", default_settings__max_steps=768, **told, checkpoint_settings__resume=True)
-    log = list(read_log(resumed.folder / "log.jsonl"))[len(log) :]
-    assert [one["step"] for one in log if one["type"] == "summary" and one["behavior"] == "left"] == [384]
-    assert "rounds" not in {one.get("kind") for one in log}, "768 is a multiple"
+    assert [one["step"] for one in summaries(resumed)] == [64, 224, 320, 384]
+    assert messages(resumed, "rounds") == [sentence], "768 is a multiple"
 
 
-def test_the_same_seed_is_the_same_run(file: Path) -> None:
-    one, again = train(file, "one"), train(file, "again")
-    other = train(file, "other", env_settings__seed=4)
+def test_the_same_seed_is_the_same_run(file: Path, whole: RunReport) -> None:
+    again, other = train(file, "again"), train(file, "other", env_settings__seed=4)
     for policy in ("left", "right"):
-        same(newest(one, policy), newest(again, policy))
-        differ = (
-            newest(other, policy).tensors["model.action.weight"] != newest(one, policy).tensors["model.action.weight"]
-        )
-        assert differ.any()
+        same(newest(whole.folder, policy), newest(again.folder, policy))
+        weights = [newest(report.folder, policy).tensors["model.action.weight"] for report in (other, whole)]
+        assert (weights[0] != weights[1]).any()
 
 
-def test_a_resumed_run_is_equal_to_one_that_was_never_interrupted(file: Path) -> None:
-    straight = train(file, "straight")
+def test_a_resumed_run_is_equal_to_one_that_was_never_interrupted(file: Path, whole: RunReport) -> None:
     stopped = cut(file, "cut", steps=12)
     # It went on until both had learned from all that they did.
     assert (stopped.outcome, stopped.decisions) == ("cancelled", 16 * 16)
@@ -167,57 +193,55 @@ def test_a_resumed_run_is_equal_to_one_that_was_never_interrupted(file: Path) ->
     resumed = train(file, "cut", checkpoint_settings__resume=True)
     assert (resumed.outcome, resumed.decisions) == ("completed", 640)
     for policy in ("left", "right"):
-        same(newest(straight, policy), newest(resumed, policy))
+        same(newest(whole.folder, policy), newest(resumed.folder, policy))
 
 
 def test_rewards_that_are_learned_go_on_equal_and_are_told(file: Path) -> None:
     """What they pay is summed over open episodes, which a checkpoint keeps; one that drowns the rest is named."""
-    values = yaml.safe_load(file.read_text())
     small = {"network_settings": {"hidden_units": 8, "num_layers": 1}}
     signals = {"extrinsic": {}, "curiosity": small, "rnd": {"strength": 500.0} | small}
-    values["behaviors"]["left"]["reward_signals"] = signals
-    file.write_text(yaml.safe_dump(values))
-    whole = train(file, "whole")
+    file = counting(file.parent, behaviors={"left": LEFT | {"reward_signals": signals}, "right": RIGHT})
+    straight = train(file, "straight")
     assert cut(file, "parts", 16).outcome == "cancelled"
     resumed = train(file, "parts", checkpoint_settings__resume=True)
-    same(newest(whole, "left"), newest(resumed, "left"))
+    same(newest(straight.folder, "left"), newest(resumed.folder, "left"))
     key = keys.episode_reward("curiosity")
-    summaries = [entry for entry in read_log(whole.folder / "log.jsonl") if entry["type"] == "summary"]
-    paid = [entry["values"][key] for entry in summaries if key in entry["values"]]
+    paid = [entry["values"][key] for entry in summaries(straight) if key in entry["values"]]
     assert len(paid) > 5
     assert paid[0] == 0.0, "at first everything is new"
     assert paid[-1] > 0.0
-    warnings = [entry["fields"] for entry in read_log(whole.folder / "log.jsonl") if entry.get("kind") == "warning"]
-    (said,) = [fields for fields in warnings if "signal rnd drowns" in fields["message"]]
+    [said] = [entry["fields"] for entry in read_log(straight.folder / "log.jsonl") if "signal rnd drowns" in str(entry)]
     assert said["behavior"] == "left"
 
 
 def test_who_presses_twice_waits_for_no_evaluation(file: Path) -> None:
     once, twice = cut(file, "once", steps=8), cut(file, "twice", steps=8, times=2)
     for report, rest in ((once, True), (twice, False)):
-        assert newest(report, "left").step == 64
+        assert newest(report.folder, "left").step == 64
         assert ("policy left" in report.files, "trace" in report.files) == (rest, rest)
-    said = [one["fields"]["message"] for one in read_log(twice.folder / "log.jsonl") if one.get("kind") == "note"]
-    assert said == ["saving, evaluating; press again to skip", "saving; evaluation and export are left out"]
+    said = ["saving, evaluating; press again to skip", "saving; evaluation and export are left out"]
+    assert messages(twice, "note") == said
 
 
-def test_what_cannot_be_read_is_passed_over_for_a_moment_that_is_whole(file: Path) -> None:
-    straight, broken = train(file, "straight"), train(file, "broken")
-    checkpoints = broken.folder / "checkpoints"
+def test_what_cannot_be_read_is_passed_over_for_a_moment_that_is_whole(
+    file: Path, whole: RunReport, first: Path
+) -> None:
+    checkpoints = first / "checkpoints"
     (checkpoints / "right-320" / "tensors.safetensors").write_bytes(b"")
     shutil.rmtree(checkpoints / "left-256")
     # Only at 128 both are whole: the run goes on from there, and comes to the same end.
-    resumed = train(file, "broken", checkpoint_settings__resume=True, default_settings__keep_checkpoints=0)
+    resumed = train(file, "first", checkpoint_settings__resume=True, default_settings__keep_checkpoints=0)
     assert resumed.decisions == 640
     assert "right-320.2" in {path.name for path in checkpoints.iterdir()}
     log = list(read_log(resumed.folder / "log.jsonl"))
     assert [one["fields"]["step"] for one in log if one.get("kind") == "resumed"] == [128, 128]
     for policy in ("left", "right"):
-        same(newest(resumed, policy), newest(straight, policy))
+        same(newest(resumed.folder, policy), newest(whole.folder, policy))
 
 
-def test_a_kill_between_two_policies_leaves_the_moment_before(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    straight = train(file, "straight")
+def test_a_kill_between_two_policies_leaves_the_moment_before(
+    file: Path, whole: RunReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
     killed, write, written = file.parent / "results" / "killed", CheckpointSet.write, list[str]()
 
     def copied(self: CheckpointSet, name: str, *given: Any) -> Path:
@@ -232,7 +256,7 @@ def test_a_kill_between_two_policies_leaves_the_moment_before(file: Path, monkey
     resumed = train(file, "killed", checkpoint_settings__resume=True, default_settings__keep_checkpoints=1)
     assert sorted(path.name for path in (killed / "checkpoints").iterdir()) == ["left-320", "right-320"]
     for policy in ("left", "right"):
-        same(newest(straight, policy), newest(resumed, policy))
+        same(newest(whole.folder, policy), newest(resumed.folder, policy))
 
 
 def test_a_disk_that_is_full_for_a_while_costs_nothing_but_a_checkpoint(
@@ -268,85 +292,57 @@ def test_a_disk_that_is_full_for_a_while_costs_nothing_but_a_checkpoint(
     assert report.models, "exported all the same"
 
 
-def test_a_run_that_had_all_its_decisions_is_left_as_it_is(file: Path) -> None:
-    report = train(file, "first")
-    before = sorted((path, path.stat().st_mtime_ns) for path in report.folder.rglob("*.safetensors"))
+def test_a_run_that_had_all_its_decisions_is_left_as_it_is(file: Path, first: Path) -> None:
+    before = sorted((path, path.stat().st_mtime_ns) for path in first.rglob("*.safetensors"))
     with pytest.raises(RunFinishedError, match="has already reached max_steps"):
         train(file, "first", checkpoint_settings__resume=True)
-    assert before == sorted((path, path.stat().st_mtime_ns) for path in report.folder.rglob("*.safetensors"))
+    assert before == sorted((path, path.stat().st_mtime_ns) for path in first.rglob("*.safetensors"))
     with pytest.raises(RunExistsError, match="is taken"):
         train(file, "first")
     assert train(file, "first", checkpoint_settings__resume=True, default_settings__max_steps=800).decisions == 896
 
 
-def test_another_number_of_copies_cannot_go_on(file: Path) -> None:
-    cut(file, "cut", steps=8)
+def test_why_a_run_cannot_go_on(file: Path, first: Path) -> None:
+    longer = {"checkpoint_settings__resume": True, "default_settings__max_steps": 1000}
     with pytest.raises(CheckpointError, match="another number of copies"):
-        train(file, "cut", checkpoint_settings__resume=True, environment__num_envs=4)
-
-
-def test_nothing_to_go_on_from_is_told(file: Path) -> None:
-    report = cut(file, "cut", steps=8)
-    for path in (report.folder / "checkpoints").glob("left-*"):
+        train(file, "first", **longer, environment__num_envs=4)
+    for path in (first / "checkpoints").glob("left-*"):
         shutil.rmtree(path)
     with pytest.raises(CheckpointError, match="saved nothing of 'left' and 'right' that can be read completely"):
-        train(file, "cut", checkpoint_settings__resume=True)
+        train(file, "first", **longer)
 
 
-def test_a_frozen_policy_and_a_fixed_player_stay_as_they_are(file: Path) -> None:
-    first = train(file, "first")
-    start = first.folder / "checkpoints" / "left-320"
-    frozen = train(file, "frozen", behaviors__left__to_train=False, behaviors__left__init_path=str(start))
-    assert sorted(path.name for path in (frozen.folder / "checkpoints").iterdir())[0].startswith("right-")
-    assert {one.name: one.step for one in frozen.behaviors} == {"left": 320, "right": 320}
-    values = yaml.safe_load(file.read_text())
-    values["behaviors"]["left"] = {"agents": ["left"], "player": "random"}
-    file.write_text(yaml.safe_dump(values))
-    played = train(file, "played")
-    assert played.outcome == "completed"
-    assert [path.name for path in played.models] == ["right.onnx"]
-    same(newest(train(played.folder / "configuration.yaml", "again"), "right"), newest(played, "right"))
-
-
-def test_a_frozen_policys_weights_do_not_move(file: Path) -> None:
-    seen: list[dict[str, Any]] = []
+def test_a_frozen_policy_and_a_fixed_player_stay_as_they_are(file: Path, whole: RunReport) -> None:
+    start, seen = whole.folder / "checkpoints" / "left-128", list[Arrays]()
     save = CopiesCollector.save
 
     def look(copies: CopiesCollector) -> None:
         seen.append(copies.playing.policies[0].learner.state()[0])
         save(copies)
 
-    first = train(file, "first")
-    start = first.folder / "checkpoints" / "left-128"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CopiesCollector, "save", look)
-        train(file, "frozen", behaviors__left__to_train=False, behaviors__left__init_path=str(start))
-    kept = load_checkpoint(start).tensors
-    for name, values in seen[0].items():
-        if name.startswith(("model.", "normalizer.")):
-            np.testing.assert_array_equal(values, kept[name], name)
+        frozen = train(file, "frozen", behaviors__left__to_train=False, behaviors__left__init_path=str(start))
+    unmoved(seen[0], load_checkpoint(start).tensors)
+    assert sorted(path.name for path in (frozen.folder / "checkpoints").iterdir())[0].startswith("right-")
+    assert {one.name: one.step for one in frozen.behaviors} == {"left": 320, "right": 320}
+    played = train(
+        counting(file.parent, behaviors={"left": {"agents": ["left"], "player": "random"}, "right": RIGHT}), "played"
+    )
+    assert played.outcome == "completed"
+    assert [path.name for path in played.models] == ["right.onnx"]
+    same(newest(train(played.folder / "configuration.yaml", "again").folder, "right"), newest(played.folder, "right"))
 
 
-def test_a_frozen_policy_is_itself_after_a_resume(file: Path) -> None:
+def test_a_frozen_policy_is_itself_after_a_resume(file: Path, first: Path, begun: list[list[Arrays]]) -> None:
     """Its weights may come from a run that is gone by then."""
-    seen: list[dict[str, Any]] = []
-
-    def look(copies: CopiesCollector) -> None:
-        seen.append(copies.playing.policies[0].learner.state()[0])
-
-    first = train(file, "first")
     frozen = {"behaviors__left__to_train": False}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CopiesCollector, "announce", look)
-        cut(file, "frozen", steps=8, **frozen, checkpoint_settings__initialize_from="first")
-        first.folder.rename(first.folder.with_name("copied"))
-        resumed = train(file, "frozen", **frozen, checkpoint_settings__resume=True)
-    whole = train(file, "whole", **frozen, checkpoint_settings__initialize_from="copied")
-    same(newest(resumed, "right"), newest(whole, "right"))
-    assert len(seen) == 2
-    for name, values in seen[0].items():
-        if name.startswith(("model.", "normalizer.")):
-            np.testing.assert_array_equal(values, seen[1][name], name)
+    cut(file, "frozen", steps=8, **frozen, checkpoint_settings__initialize_from="first")
+    first.rename(first.with_name("copied"))
+    resumed = train(file, "frozen", **frozen, checkpoint_settings__resume=True)
+    straight = train(file, "straight", **frozen, checkpoint_settings__initialize_from="copied")
+    same(newest(resumed.folder, "right"), newest(straight.folder, "right"))
+    unmoved(begun[0][0], begun[1][0])
 
 
 @pytest.mark.parametrize(
@@ -368,79 +364,43 @@ def test_a_frozen_policy_that_a_checkpoint_does_not_hold_is_told(
         with pytest.raises(CheckpointError, match=told):
             train(file, "cut", **frozen, checkpoint_settings__resume=True)
     else:
-        again = train(file, "cut", **frozen, checkpoint_settings__resume=True)
-        log = read_log(again.folder / "log.jsonl")
-        assert told in [one["fields"].get("message") for one in log if one["type"] == "event"]
+        assert told in messages(train(file, "cut", **frozen, checkpoint_settings__resume=True), "warning")
 
 
-def test_a_policy_begins_from_an_earlier_run(file: Path) -> None:
-    first = train(file, "first")
-    started: list[dict[str, Any]] = []
-
-    def look(copies: CopiesCollector) -> None:
-        started.extend(entry.learner.algorithm.state()[0] for entry in copies.playing.policies)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CopiesCollector, "announce", look)
-        train(file, "second", checkpoint_settings__initialize_from="first")
-        third = train(file, "third", behaviors__right__init_path=str(first.folder / "checkpoints" / "right-128"))
-    told = [
-        one["fields"]["message"] for one in read_log(third.folder / "log.jsonl") if one.get("kind") == "initialized"
-    ]
-    assert told == [f"'right' starts with the weights of {first.folder / 'checkpoints' / 'right-128'}"]
-    wanted = [
-        newest(first, "left"),
-        newest(first, "right"),
-        None,
-        load_checkpoint(first.folder / "checkpoints/right-128"),
-    ]
-    for got, one in zip(started, wanted, strict=True):
-        if one is not None:
-            np.testing.assert_array_equal(got["model.action.weight"], one.tensors["model.action.weight"])
-            assert not np.array_equal(got["random.generator"], one.tensors["random.generator"])
-
-
-def test_a_policy_that_an_earlier_run_does_not_have_begins_from_scratch(file: Path) -> None:
-    for path in (train(file, "first").folder / "checkpoints").glob("right-*"):
+def test_a_policy_begins_from_an_earlier_run(file: Path, first: Path, begun: list[list[Arrays]]) -> None:
+    start = first / "checkpoints" / "right-128"
+    short = {"default_settings__max_steps": 128}
+    third = train(file, "third", **short, behaviors__right__init_path=str(start))
+    assert messages(third, "initialized") == [f"'right' starts with the weights of {start}"]
+    train(file, "second", **short, checkpoint_settings__initialize_from="first")
+    left, right = (load_checkpoint(first / "checkpoints" / f"{name}-320") for name in ("left", "right"))
+    for got, kept in ((begun[0][1], load_checkpoint(start)), (begun[1][0], left), (begun[1][1], right)):
+        np.testing.assert_array_equal(got["model.action.weight"], kept.tensors["model.action.weight"])
+        assert not np.array_equal(got["random.generator"], kept.tensors["random.generator"])
+    for path in (first / "checkpoints").glob("right-*"):
         shutil.rmtree(path)
-    second = train(file, "second", checkpoint_settings__initialize_from="first")
-    told = [one["fields"]["message"] for one in read_log(second.folder / "log.jsonl") if one.get("kind") == "warning"]
-    assert told == ["'right' starts from scratch: the run 'first' saved nothing of it"]
+    fourth = train(file, "fourth", **short, checkpoint_settings__initialize_from="first")
+    assert messages(fourth, "warning") == ["'right' starts from scratch: the run 'first' saved nothing of it"]
 
 
-def test_policies_of_one_kind_begin_with_weights_of_their_own(file: Path) -> None:
-    started: list[dict[str, Any]] = []
-
-    def look(copies: CopiesCollector) -> None:
-        started.extend(entry.learner.algorithm.state()[0] for entry in copies.playing.policies)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CopiesCollector, "announce", look)
-        for seed in (3, 9):
-            train(
-                file,
-                f"seed-{seed}",
-                behaviors__right=LEFT | {"agents": ["right"]},
-                env_settings__seed=seed,
-                default_settings__max_steps=64,
-            )
-    weights = [one["model.body.0.weight"].tobytes() for one in started]
-    assert len(set(weights)) == 4
+def test_policies_of_one_kind_begin_with_weights_of_their_own(file: Path, begun: list[list[Arrays]]) -> None:
+    alike = {"behaviors__right": LEFT | {"agents": ["right"]}, "default_settings__max_steps": 64}
+    for seed in (3, 9):
+        train(file, f"seed-{seed}", **alike, env_settings__seed=seed)
+    assert len({policy["model.body.0.weight"].tobytes() for run in begun for policy in run}) == 4
 
 
 def test_an_evaluation_counts_one_episode_of_each_copy(file: Path) -> None:
     report = train(file, "first", evaluation__episodes=1)
     with np.load(report.files["trace"]) as trace:
         rewards = trace["rewards"].sum(axis=0)
-    log = [one for one in read_log(report.folder / "log.jsonl") if one["type"] == "summary"]
-    last = {one["behavior"]: one["values"]["Evaluation/Episode return"] for one in log[-2:]}
-    assert last == {"left": pytest.approx(rewards[0]), "right": pytest.approx(rewards[1])}
+    last = [summaries(report, policy)[-1]["values"]["Evaluation/Episode return"] for policy in ("left", "right")]
+    assert last == pytest.approx(rewards)
 
 
-def test_one_episode_is_kept_as_arrays(file: Path) -> None:
-    report = train(file, "first")
-    assert report.files["trace"] == report.folder / "trace.npz"
-    with np.load(report.files["trace"]) as trace:
+def test_one_episode_is_kept_as_arrays(whole: RunReport) -> None:
+    assert whole.files["trace"] == whole.folder / "trace.npz"
+    with np.load(whole.files["trace"]) as trace:
         steps = len(trace["over"])
         assert 1 <= steps <= 5
         assert trace["over"].tolist() == [False] * (steps - 1) + [True]
@@ -449,7 +409,7 @@ def test_one_episode_is_kept_as_arrays(file: Path) -> None:
         present = trace["present"]
         total = trace["sum"][0] + np.cumsum((trace["actions"] * present).sum(axis=1))
         assert trace["sum"][1:].tolist() == total[:-1].tolist()
-    assert "animation" not in report.files  # it draws no pictures
+    assert "animation" not in whole.files  # it draws no pictures
 
 
 def test_an_environment_that_draws_is_animated(tmp_path: Path) -> None:
@@ -487,18 +447,13 @@ def test_an_environment_that_draws_is_animated(tmp_path: Path) -> None:
         ({"environment__name": "cartpol"}, "did you mean cartpole?"),
         ({"environment__arguments": {"limits": 3}}, "did you mean limit?"),
         (
-            {"behaviors__left__hyperparameters__buffer_size": 40},
+            {f"behaviors__{name}__hyperparameters__buffer_size": size for name, size in (("left", 40), ("right", 56))},
             "learn at steps that rarely coincide (left every 5, right every 7)",
         ),
         ({"checkpoint_settings__initialize_from": "nothing"}, "--initialize-from nothing: no run of this name"),
     ],
 )
 def test_what_cannot_be_trained_is_told_and_leaves_nothing(file: Path, changes: dict[str, Any], sentence: str) -> None:
-    if "learn at" in sentence:
-        changes = changes | {
-            "behaviors__right__hyperparameters__buffer_size": 56,
-            "behaviors__right__hyperparameters__batch_size": 56,
-        }
     with pytest.raises((SettingsError, CheckpointError)) as error:
         train(file, "wrong", **changes)
     assert sentence in str(error.value)
@@ -506,12 +461,8 @@ def test_what_cannot_be_trained_is_told_and_leaves_nothing(file: Path, changes: 
 
 
 def test_updates_that_met_nan_are_skipped_and_the_third_in_a_row_ends_the_run(file: Path) -> None:
-    report = train(
-        file,
-        "wrong",
-        behaviors__left__hyperparameters__learning_rate=1e30,
-        default_settings__checkpoint_interval=100000,
-    )
+    wild = {"behaviors__left__hyperparameters__learning_rate": 1e30, "default_settings__checkpoint_interval": 100_000}
+    report = train(file, "wrong", **wild)
     assert (report.outcome, report.exit_code) == ("failed", 2)
     assert "Behavior 'left': the" in report.errors[0]
     assert "became NaN or infinite in update 1; the weights from before it are kept" in report.errors[0]
@@ -522,9 +473,8 @@ def test_updates_that_met_nan_are_skipped_and_the_third_in_a_row_ends_the_run(fi
 
 @pytest.mark.parametrize("kind", ["ppo", "dqn"])
 def test_an_update_that_met_nan_leaves_everything_as_before(file: Path, kind: str) -> None:
-    numbers = {"steps_per_update": COPIES, "buffer_init_steps": COPIES, "batch_size": 8, "buffer_size": 512}
-    dqn = {"agents": ["left"], "trainer_type": "dqn", "hyperparameters": numbers, **SMALL}
-    playing = Playing(load_batched(file, {"behaviors.left": dqn} if kind == "dqn" else {}))
+    values = dqn(buffer_init_steps=COPIES) | SMALL
+    playing = Playing(load_batched(file, {"behaviors.left": values} if kind == "dqn" else {}))
     learner = playing.policies[0].learner
     while learner.version < 3:
         playing.advance()
@@ -534,8 +484,7 @@ def test_an_update_that_met_nan_leaves_everything_as_before(file: Path, kind: st
     assert learner.update(Work({}, tensors=broken)).error is not None
     after = learner.algorithm.state()
     assert (learner.version, learner.skipped, after[1]) == (3, 1, before[1])
-    for name, values in before[0].items():
-        np.testing.assert_array_equal(values, after[0][name], name)
+    np.testing.assert_equal(before[0], after[0])
     learner.update(Work({}, tensors=rollout))
     assert (learner.version, learner.skipped_in_a_row) == (4, 0)
 
@@ -560,34 +509,28 @@ def test_what_an_earlier_version_saved_is_played_and_exported(file: Path) -> Non
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_replay_memory_that_was_not_kept_is_told(file: Path, kept: bool) -> None:
-    numbers = {"steps_per_update": COPIES, "buffer_init_steps": 4 * COPIES, "batch_size": 8, "buffer_size": 512}
-    own = {"agents": ["left"], "trainer_type": "dqn", "hyperparameters": {**numbers, "save_replay_buffer": kept}}
-    straight = train(file, "straight", behaviors__left=own)
-    cut(file, "cut", steps=12, behaviors__left=own)
-    resumed = train(file, "cut", behaviors__left=own, checkpoint_settings__resume=True)
-    told = [one["fields"]["message"] for one in read_log(resumed.folder / "log.jsonl") if one.get("kind") == "warning"]
+    left: dict[str, Any] = {"behaviors__left": dqn(buffer_init_steps=4 * COPIES, save_replay_buffer=kept)}
+    straight = train(file, "straight", **left)
+    cut(file, "cut", steps=12, **left)
+    resumed = train(file, "cut", **left, checkpoint_settings__resume=True)
     sentence = (
         "the replay memory of 'left' was not saved, so learning continues once 8 new decisions are made; "
         "save_replay_buffer: true keeps it"
     )
-    assert told == ([] if kept else [sentence])
-    equal = (
-        newest(straight, "left").tensors["model.network.action.weight"]
-        == newest(resumed, "left").tensors["model.network.action.weight"]
+    assert messages(resumed, "warning") == ([] if kept else [sentence])
+    one, other = (
+        newest(report.folder, "left").tensors["model.network.action.weight"] for report in (straight, resumed)
     )
-    assert bool(np.all(equal)) == kept
+    assert np.array_equal(one, other) == kept
 
 
 def test_figures_that_not_every_update_has_are_told(file: Path) -> None:
     """Of the two updates before the second summary, the first has no gradient step yet."""
-    numbers = {"steps_per_update": COPIES, "buffer_init_steps": 3 * COPIES, "batch_size": 8, "buffer_size": 512}
-    report = train(file, "dqn", behaviors__left={"agents": ["left"], "trainer_type": "dqn", "hyperparameters": numbers})
-    log = list(read_log(report.folder / "log.jsonl"))
-    summaries = [one for one in log if one["type"] == "summary" and one["behavior"] == "left"]
-    assert [one["step"] for one in summaries[:2]] == [2 * COPIES, 4 * COPIES]
-    assert not summaries[0]["values"].keys() & {keys.POLICY_EPSILON, keys.Q_LOSS}
-    assert summaries[1]["values"].keys() > {keys.POLICY_EPSILON, keys.Q_LOSS}
-    counts = [one["statistics"][keys.POLICY_EPSILON]["count"] for one in summaries[2:6]]
+    told = summaries(train(file, "dqn", behaviors__left=dqn(buffer_init_steps=3 * COPIES)))
+    assert [one["step"] for one in told[:2]] == [2 * COPIES, 4 * COPIES]
+    assert not told[0]["values"].keys() & {keys.POLICY_EPSILON, keys.Q_LOSS}
+    assert told[1]["values"].keys() > {keys.POLICY_EPSILON, keys.Q_LOSS}
+    counts = [one["statistics"][keys.POLICY_EPSILON]["count"] for one in told[2:6]]
     assert counts == [2] * 4, "each update is told once"
 
 
@@ -605,11 +548,7 @@ def test_a_summary_says_how_returns_are_spread(file: Path, monkeypatch: pytest.M
     monkeypatch.setattr(Scores, "add", watched)
     report = train(file, "spread", evaluation__episodes=0, evaluation__interval=0)
     for agent, policy in enumerate(("left", "right")):
-        told = [
-            record["statistics"][keys.CUMULATIVE_REWARD]
-            for record in read_log(report.folder / "log.jsonl")
-            if record["type"] == "summary" and record["behavior"] == policy
-        ]
+        told = [one["statistics"][keys.CUMULATIVE_REWARD] for one in summaries(report, policy)]
         parts = np.split(np.array(ended[agent]), np.cumsum([one["count"] for one in told])[:-1])
         assert len(parts) == len(told) > 2
         for one, returns in zip(told, parts, strict=True):
@@ -663,8 +602,8 @@ def test_the_first_is_kept_whatever_it_is_and_then_what_is_better(file: Path) ->
     few = {f"behaviors__{name}__trial_count": 10**6 for name in ("left", "right")}
     report = train(file, "best", default_settings__keep_checkpoints=0, **both, **few)
     assert {path.name for path in (report.folder / "checkpoints").iterdir()} == {"left-128", "right-128"}
-    said = [record for record in read_log(report.folder / "log.jsonl") if "save_best_only" in str(record)]
-    assert len([record for record in said if record.get("kind") == "checkpoint"]) == 2
+    said = [one for one in read_log(report.folder / "log.jsonl") if "save_best_only" in str(one)]
+    assert [one.get("kind") for one in said].count("checkpoint") == 2
 
 
 def test_a_checkpoint_that_failed_is_tried_again_at_the_end(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -687,21 +626,18 @@ def test_what_has_learned_enough_says_what_to_raise(file: Path) -> None:
         train(file, "enough", checkpoint_settings__resume=True, **enough)
 
 
-def test_a_run_without_checkpoints_says_how_to_get_one(file: Path) -> None:
-    folder = train(file, "empty").folder
-    shutil.rmtree(folder / "checkpoints")
+def test_several_policies_are_exported_to_a_folder_and_without_checkpoints_there_is_nothing(
+    first: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(SettingsError, match=r"'.*first' has 2 policies; give --output a folder instead of a file$"):
+        export_run(first, tmp_path / "one.onnx")
+    assert not (tmp_path / "one.onnx").exists()
+    written = [path for path, _ in export_run(first, tmp_path / "models")]
+    assert written == [tmp_path / "models" / f"{name}.onnx" for name in ("left", "right")]
+    shutil.rmtree(first / "checkpoints")
     for work in (export_run, evaluate_copies):
         with pytest.raises(CheckpointError, match="has no complete checkpoint; train it, or continue it with --resume"):
-            work(folder)
-
-
-def test_several_policies_are_not_exported_to_one_file(file: Path, tmp_path: Path) -> None:
-    report = train(file, "two")
-    with pytest.raises(SettingsError, match=r"'.*two' has 2 policies; give --output a folder instead of a file$"):
-        export_run(report.folder, tmp_path / "one.onnx")
-    assert not (tmp_path / "one.onnx").exists()
-    written = [path for path, _ in export_run(report.folder, tmp_path / "models")]
-    assert written == [tmp_path / "models" / f"{name}.onnx" for name in ("left", "right")]
+            work(first)
 
 
 def test_a_run_without_an_evaluation_can_be_evaluated(file: Path) -> None:
@@ -710,8 +646,7 @@ def test_a_run_without_an_evaluation_can_be_evaluated(file: Path) -> None:
 
 
 def test_who_plays_explores_nothing(file: Path) -> None:
-    dqn = {"agents": ["right"], "trainer_type": "dqn", "hyperparameters": {"batch_size": 8}} | SMALL
-    playing = Playing(load_batched(file, {"behaviors.right": dqn}))
+    playing = Playing(load_batched(file, {"behaviors.right": dqn() | SMALL | {"agents": ["right"]}}))
     asked: dict[str, list[bool]] = {"left": [], "right": []}
 
     def watched(entry: PolicyEntry) -> Any:

@@ -47,3 +47,11 @@ class Gate:
 
         monkeypatch.setattr(learner.algorithm, "update", gated)
         monkeypatch.setattr(learner.memory, "take", counted)
+
+
+def gated(
+    make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch, most: int = 1, error: Exception | None = None
+) -> tuple[UpdateLoop, Learner, Gate]:
+    """A loop whose updates are held, its learner, and the gate."""
+    loop = make_one(most=most)
+    return loop, loop.learner, Gate(loop.learner, monkeypatch, error)

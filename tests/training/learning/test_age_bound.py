@@ -13,37 +13,31 @@ from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.training.learning import age_bound
 from tau_trainer.training.learning.age_bound import AgeBound
 from tests.training.learners import collect
-from tests.training.learning.learning import Gate, MakeLoop
-from tests.waiting import HANG_S, run
+from tests.training.learning.learning import Gate, MakeLoop, gated
+from tests.waiting import HANG_S
 
 
-def test_collection_goes_on_during_an_update_until_the_bound(
+async def test_collection_goes_on_during_an_update_until_the_bound(
     make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loop = make_one(most=1)
-    learner = loop.learner
-    gate = Gate(learner, monkeypatch)
-
-    async def work() -> None:
-        collect(learner)
-        await asyncio.wait_for(loop.hand_over(), HANG_S)
-        assert loop.bound.outstanding, "an update runs, and nobody waited for it"
-        collect(learner)
-        waiting = asyncio.create_task(loop.hand_over())
-        await asyncio.sleep(0.05)
-        assert not waiting.done(), "a second rollout may not pile up"
-        assert gate.released == 0, "a rollout that is learned from is not written to"
-        gate.open.set()
-        await asyncio.wait_for(waiting, HANG_S)
-        await loop.drain()
-
-    run(work())
+    loop, learner, gate = gated(make_one, monkeypatch)
+    collect(learner)
+    await asyncio.wait_for(loop.hand_over(), HANG_S)
+    assert loop.bound.outstanding, "an update runs, and nobody waited for it"
+    collect(learner)
+    waiting = asyncio.create_task(loop.hand_over())
+    await asyncio.sleep(0.05)
+    assert not waiting.done(), "a second rollout may not pile up"
+    assert gate.released == 0, "a rollout that is learned from is not written to"
+    gate.open.set()
+    await asyncio.wait_for(waiting, HANG_S)
+    await loop.drain()
     assert gate.updates == gate.released == 2
     assert loop.bound.held_seconds > 0.03
     assert learner.progress.policy_age == pytest.approx(1.0)
 
 
-def test_an_update_under_way_is_no_first_one_to_come(make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_update_under_way_is_no_first_one_to_come(make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or a replay memory would wait for all of buffer_init_steps again before its second update."""
     loop = make_one(most=1)
     learner = loop.learner
@@ -55,46 +49,39 @@ def test_an_update_under_way_is_no_first_one_to_come(make_one: MakeLoop, monkeyp
 
     monkeypatch.setattr(learner.algorithm, "ready", noted)
 
-    async def work() -> None:
-        collect(learner)
-        await loop.hand_over()
-        await loop.hand_over()
-        gate.open.set()
-        await loop.drain()
-        await loop.hand_over()
-
-    run(work())
+    collect(learner)
+    await loop.hand_over()
+    await loop.hand_over()
+    gate.open.set()
+    await loop.drain()
+    await loop.hand_over()
     assert asked == [0, 1, 1]
 
 
-def test_agents_go_on_just_in_time_to_fill_the_next_buffer(make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_agents_go_on_just_in_time_to_fill_the_next_buffer(
+    make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where an update takes longer than filling a buffer, what is collected at its begin would only be older."""
-    loop = make_one(most=1)
-    learner = loop.learner
-    gate = Gate(learner, monkeypatch)
+    loop, learner, gate = gated(make_one, monkeypatch)
     now = 100.0
     monkeypatch.setattr(age_bound, "_now", lambda: now)
 
-    async def work() -> None:
-        nonlocal now
-        loop.bound._last_update_seconds, loop.bound._collecting_since = 5.0, now
-        now += 2.5  # seconds that filling took, and a tenth more: agents fill the next in the last 2.75 of five
-        collect(learner)
-        waiting = asyncio.create_task(loop.hand_over())
-        await asyncio.sleep(0.05)
-        assert not waiting.done()
-        now += 2.2
-        early = asyncio.create_task(loop.hand_over())
-        await asyncio.sleep(0.05)
-        assert not early.done()
-        now += 0.1
-        await asyncio.wait_for(loop.hand_over(), HANG_S)
-        assert loop.bound.outstanding, "others that come later do not wait"
-        gate.open.set()
-        await asyncio.wait_for(asyncio.gather(waiting, early), HANG_S)  # an update that ends early ends the wait
-        assert not loop.bound.outstanding
-
-    run(work())
+    loop.bound._last_update_seconds, loop.bound._collecting_since = 5.0, now
+    now += 2.5  # seconds that filling took, and a tenth more: agents fill the next in the last 2.75 of five
+    collect(learner)
+    waiting = asyncio.create_task(loop.hand_over())
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    now += 2.2
+    early = asyncio.create_task(loop.hand_over())
+    await asyncio.sleep(0.05)
+    assert not early.done()
+    now += 0.1
+    await asyncio.wait_for(loop.hand_over(), HANG_S)
+    assert loop.bound.outstanding, "others that come later do not wait"
+    gate.open.set()
+    await asyncio.wait_for(asyncio.gather(waiting, early), HANG_S)  # an update that ends early ends the wait
+    assert not loop.bound.outstanding
     assert loop.bound._last_update_seconds != 5.0
 
 
@@ -124,85 +111,62 @@ def test_of_several_learners_agents_wait_for_the_one_that_is_free_first(monkeypa
     [(False, 2.5), (True, 6.0)],
     ids=["experience of an older policy is as good", "filling a buffer takes longer than an update"],
 )
-def test_nobody_waits(
+async def test_nobody_waits(
     make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch, on_policy: bool, collecting_s: float
 ) -> None:
     assert not SAC.on_policy
-    loop = make_one(most=1)
-    learner = loop.learner
-    gate = Gate(learner, monkeypatch)
+    loop, learner, gate = gated(make_one, monkeypatch)
     monkeypatch.setattr(loop.bound, "_on_policy", on_policy)
 
-    async def work() -> None:
-        loop.bound._last_update_seconds = 5.0
-        loop.bound._collecting_since = age_bound._now() - collecting_s
-        collect(learner)
-        await asyncio.wait_for(loop.hand_over(), HANG_S)
-        assert loop.bound.outstanding
-        gate.open.set()
-        await loop.drain()
-
-    run(work())
+    loop.bound._last_update_seconds = 5.0
+    loop.bound._collecting_since = age_bound._now() - collecting_s
+    collect(learner)
+    await asyncio.wait_for(loop.hand_over(), HANG_S)
+    assert loop.bound.outstanding
+    gate.open.set()
+    await loop.drain()
 
 
-def test_it_is_planned_anew_when_an_update_begins_that_had_to_wait(
+async def test_it_is_planned_anew_when_an_update_begins_that_had_to_wait(
     make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loop = make_one(most=1)
-    learner = loop.learner
-    gate = Gate(learner, monkeypatch)
+    loop, learner, gate = gated(make_one, monkeypatch)
     now = 100.0
     monkeypatch.setattr(age_bound, "_now", lambda: now)
     monkeypatch.setattr(loop.bound, "took", lambda seconds: None)
 
-    async def work() -> None:
-        nonlocal now
-        loop.bound._collecting_since = now
-        collect(learner)
-        await loop.hand_over()
-        now += 2.0
-        collect(learner)  # in two seconds, while the first update runs
-        waiting = asyncio.create_task(loop.hand_over())
-        await asyncio.sleep(0.05)
-        now, loop.bound._last_update_seconds = 103.0, 5.0
-        gate.open.set()
-        await asyncio.wait_for(asyncio.gather(waiting, loop.drain()), HANG_S)
-        assert loop.bound._held_until == pytest.approx(103.0 + 5.0 - 1.1 * 2.0)
-
-    run(work())
+    loop.bound._collecting_since = now
+    collect(learner)
+    await loop.hand_over()
+    now += 2.0
+    collect(learner)  # in two seconds, while the first update runs
+    waiting = asyncio.create_task(loop.hand_over())
+    await asyncio.sleep(0.05)
+    now, loop.bound._last_update_seconds = 103.0, 5.0
+    gate.open.set()
+    await asyncio.wait_for(asyncio.gather(waiting, loop.drain()), HANG_S)
+    assert loop.bound._held_until == pytest.approx(103.0 + 5.0 - 1.1 * 2.0)
 
 
-def test_a_bound_of_zero_takes_turns(make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch) -> None:
-    loop = make_one(most=0)
-    learner = loop.learner
-    gate = Gate(learner, monkeypatch)
-
-    async def work() -> None:
-        collect(learner)
-        waiting = asyncio.create_task(loop.hand_over())
-        await asyncio.sleep(0.05)
-        assert not waiting.done()
-        gate.open.set()
-        await waiting
-        assert not loop.bound.outstanding
-        assert learner.policy.version == 1
-
-    run(work())
+async def test_a_bound_of_zero_takes_turns(make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, learner, gate = gated(make_one, monkeypatch, 0)
+    collect(learner)
+    waiting = asyncio.create_task(loop.hand_over())
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    gate.open.set()
+    await waiting
+    assert not loop.bound.outstanding
+    assert learner.policy.version == 1
 
 
-def test_time_in_which_several_pairs_wait_counts_once(
+async def test_time_in_which_several_pairs_wait_counts_once(
     make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch, hub: MetricsHub
 ) -> None:
-    loop = make_one(most=0)
-    learner = loop.learner
-    gate = Gate(learner, monkeypatch)
-
-    async def work() -> None:
-        collect(learner)
-        pairs = [asyncio.create_task(loop.hand_over()) for _ in range(3)]
-        await asyncio.sleep(0.02)
-        gate.open.set()
-        await asyncio.gather(*pairs)
-
-    run(work())
+    loop, learner, gate = gated(make_one, monkeypatch, 0)
+    collect(learner)
+    pairs = [asyncio.create_task(loop.hand_over()) for _ in range(3)]
+    await asyncio.sleep(0.02)
+    gate.open.set()
+    await asyncio.gather(*pairs)
     assert hub.flush("Agent", 32).statistics[keys.HELD_SECONDS].count == 1

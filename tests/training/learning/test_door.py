@@ -10,25 +10,13 @@ from typing import Any
 import pytest
 
 from tau_trainer.errors import EngineRefusedError
-from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.runs.session import Session
-from tau_trainer.settings import load_settings
 from tau_trainer.settings.run import clash
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tests.bridge.conftest import free_port
-from tests.training.fakes import WAIT_S, Memory, SceneEngine, Stage, begin, pairs_of, until
-from tests.training.guests import Guest, Join, guests, hello_and_exit
+from tests.training.fakes import WAIT_S, Memory, SceneEngine, Stage, begin, newest, pairs_of, settings_from, until
+from tests.training.guests import BASIC, Guest, Join, guests, hello_and_exit
 
-FILE = """
-behaviors:
-  Basic:
-    trainer_type: ppo
-    hyperparameters: {batch_size: 16, buffer_size: 64, num_epoch: 1}
-    network_settings: {hidden_units: 16, num_layers: 1}
-    max_steps: 1000
-    summary_freq: 200
-env_settings: {seed: 3, timeout_wait: 100, max_lifetime_restarts: 0}
-"""
 THREE = ActionSpec(0, (3,))
 
 
@@ -53,16 +41,15 @@ class Run:
 
     def __init__(self, join: Join, folder: Path, most: int, **given: Any) -> None:
         self.port, self.memory, self._join = free_port(most), Memory(), join
-        config = folder / "basic.yaml"
-        config.write_text(FILE, "utf-8")
-        chosen = {
-            "checkpoint_settings.results_dir": str(folder),
-            "checkpoint_settings.run_id": "run",
-            "env_settings.env_path": f"attach:{most}",
-            "env_settings.base_port": self.port,
-        }
-        settings = load_settings(config, chosen | {name.replace("__", "."): value for name, value in given.items()})
-        self.session: Session = begin(settings, self.memory, "learn")
+        chosen: dict[str, Any] = {"env_settings__env_path": f"attach:{most}", "env_settings__base_port": self.port}
+        chosen |= {"env_settings__max_lifetime_restarts": 0, "run_id": "run"}
+        self.session: Session = begin(settings_from(BASIC, folder, **chosen | given), self.memory, "learn")
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.session.cancel()
 
     @property
     def warnings(self) -> list[str]:
@@ -80,9 +67,7 @@ class Run:
         assert (report.outcome, report.exit_code) == ("completed", 0)
         assert report.decisions >= decisions
         assert [pair.restarts for pair in report.pairs] == [0] * len(report.pairs)
-        saved = latest_checkpoint(report.folder / "checkpoints", "Basic").checkpoint
-        assert saved is not None
-        assert saved.manifest["learner"]["behavior"]["discrete_branches"] == [3]
+        assert newest(report.folder, "Basic").manifest["learner"]["behavior"]["discrete_branches"] == [3]
 
 
 @pytest.fixture
@@ -99,8 +84,7 @@ def play(guest: Guest, *orders: Any) -> Guest:
 
 
 def test_the_only_port_is_open_again_for_the_right_one(join: Join, tmp_path: Path) -> None:
-    run = Run(join, tmp_path, 1)
-    try:
+    with Run(join, tmp_path, 1) as run:
         play(run.joins(0, RIGHT), 200, "leave")
         wrong = play(run.joins(0, WRONG), 200)
         assert wrong.ended == "sent away"
@@ -108,15 +92,12 @@ def test_the_only_port_is_open_again_for_the_right_one(join: Join, tmp_path: Pat
         played = run.session.status().decisions
         run.joins(0, RIGHT).told("play").start()
         run.completes()
-    finally:
-        run.session.cancel()
     assert played <= 201, "nothing was decided for the other"
     assert run.warnings == [f"engine 0 left; another may join on port {run.port}", refused(run.port)]
 
 
 def test_every_wrong_one_of_several_is_refused(join: Join, tmp_path: Path) -> None:
-    run = Run(join, tmp_path, 4)
-    try:
+    with Run(join, tmp_path, 4) as run:
         first = play(run.joins(1, RIGHT), 10)
         wrong = {0: WRONG, 2: shows(4), 3: shows(name="Basic?team=7", actions=ActionSpec(2))}
         for seat, spec in wrong.items():
@@ -128,15 +109,12 @@ def test_every_wrong_one_of_several_is_refused(join: Join, tmp_path: Path) -> No
         for game in games:
             game.told("play")
         run.completes()
-    finally:
-        run.session.cancel()
     assert run.warnings[3:] == []
 
 
 def test_a_behavior_whose_files_would_be_anothers_is_refused(join: Join, tmp_path: Path) -> None:
     """On Windows and macOS `basic` would write over `Basic`."""
-    run = Run(join, tmp_path, 2, default_settings__trainer_type="ppo")
-    try:
+    with Run(join, tmp_path, 2, default_settings__trainer_type="ppo") as run:
         first = play(run.joins(0, RIGHT), 10)
         assert play(run.joins(1, shows(name="basic?team=0")), 1).ended == "sent away"
         why = clash(["Basic", "basic"])
@@ -144,14 +122,11 @@ def test_a_behavior_whose_files_would_be_anothers_is_refused(join: Join, tmp_pat
         until(lambda: run.warnings == [refused(run.port + 1, why)])
         first.told("play")
         run.completes()
-    finally:
-        run.session.cancel()
     assert not (tmp_path / "run" / "basic.onnx").exists()
 
 
 def test_the_first_that_plays_is_right_until_it_leaves_before_the_first_update(join: Join, tmp_path: Path) -> None:
-    run = Run(join, tmp_path, 2)
-    try:
+    with Run(join, tmp_path, 2) as run:
         first = play(run.joins(0, WRONG), 20)
         assert play(run.joins(1, RIGHT), 1).ended == "sent away"
         until(lambda: len(run.warnings) == 1)
@@ -165,8 +140,6 @@ def test_the_first_that_plays_is_right_until_it_leaves_before_the_first_update(j
         assert play(run.joins(0, WRONG), 1).ended == "sent away", "now it is the wrong one"
         right.told("play")
         run.completes()
-    finally:
-        run.session.cancel()
     turned = "it has 0 continuous actions and branches of [3], not 2 continuous actions and no branches"
     assert run.warnings == [
         refused(run.port + 1, OTHER.format(turned)),
@@ -178,13 +151,10 @@ def test_the_first_that_plays_is_right_until_it_leaves_before_the_first_update(j
 
 
 def test_another_game_that_left_before_the_first_update_is_not_waited_for(join: Join, tmp_path: Path) -> None:
-    run = Run(join, tmp_path, 1, default_settings__max_steps=100_000)
-    try:
+    with Run(join, tmp_path, 1, default_settings__max_steps=100_000) as run:
         play(run.joins(0, shows(name="Else")), 20, "die")
         run.joins(0, RIGHT).told("play").start()
         run.completes()
-    finally:
-        run.session.cancel()
     assert run.warnings[1:] == [
         "the run starts over with engine 0: the engine that played 'Else' left before the first update, and this one "
         "differs: another behavior"
@@ -194,15 +164,12 @@ def test_another_game_that_left_before_the_first_update_is_not_waited_for(join: 
 
 def test_what_was_learned_from_stays_right(join: Join, tmp_path: Path) -> None:
     """After the first update nobody starts over, though the one that played has left."""
-    run = Run(join, tmp_path, 2)
-    try:
+    with Run(join, tmp_path, 2) as run:
         play(run.joins(0, RIGHT), 70, "leave")
         until(lambda: run.session.status().policy_version)
         assert play(run.joins(1, WRONG), 1).ended == "sent away"
         run.joins(1, RIGHT).told("play").start()
         run.completes()
-    finally:
-        run.session.cancel()
 
 
 @pytest.mark.parametrize(
@@ -217,8 +184,7 @@ def test_what_was_learned_from_stays_right(join: Join, tmp_path: Path) -> None:
 def test_a_behavior_that_shows_itself_later_is_asked_too(
     join: Join, tmp_path: Path, spec: BehaviorSpec, why: str
 ) -> None:
-    run = Run(join, tmp_path, 1)
-    try:
+    with Run(join, tmp_path, 1) as run:
         game = play(run.joins(0, RIGHT), 20, spec)
         assert game.ended == "sent away"
         until(lambda: len(run.warnings) == 1)
@@ -226,50 +192,27 @@ def test_a_behavior_that_shows_itself_later_is_asked_too(
         assert why in run.warnings[0]
         run.joins(0, RIGHT).told("play").start()
         run.completes()
-    finally:
-        run.session.cancel()
 
 
-def test_a_resumed_run_knows_what_is_right(join: Join, tmp_path: Path) -> None:
-    run = Run(join, tmp_path, 1)
-    try:
+def test_runs_that_go_on_from_another_know_what_is_right(join: Join, tmp_path: Path) -> None:
+    """The engine is the wrong one for ``--resume`` or ``--initialize-from``; the right one may still come."""
+    with Run(join, tmp_path, 1) as run:
         play(run.joins(0, RIGHT), 200)
-    finally:
-        run.session.cancel()
     run.session.wait(WAIT_S)
-    run = Run(join, tmp_path, 2, checkpoint_settings__resume=True)
-    try:
-        assert play(run.joins(0, WRONG), 1).ended == "sent away"
-        until(lambda: run.warnings == [refused(run.port)])
-        run.joins(0, RIGHT).told("play").start()
-        run.completes()
-    finally:
-        run.session.cancel()
-    assert run.warnings[1:] == []
-
-
-def test_weights_of_another_run_that_do_not_fit(join: Join, tmp_path: Path) -> None:
-    """The engine is the wrong one for ``--initialize-from``; the right one may still come."""
-    run = Run(join, tmp_path, 1)
-    try:
-        play(run.joins(0, RIGHT), 200)
-    finally:
-        run.session.cancel()
-    run.session.wait(WAIT_S)
-    begins = {"checkpoint_settings__run_id": "second", "checkpoint_settings__initialize_from": "run"}
-    run = Run(join, tmp_path, 1, **begins)
-    try:
-        assert play(run.joins(0, shows(8)), 1).ended == "sent away"
-        until(lambda: run.warnings == [refused(run.port, OTHER.format("sensor 'vector' has shape [8], not [5]"))])
-        run.joins(0, RIGHT).told("play").start()
-        run.completes()
-    finally:
-        run.session.cancel()
+    resumes = {"checkpoint_settings__resume": True}
+    begins = {"run_id": "second", "checkpoint_settings__initialize_from": "run"}
+    size = OTHER.format("sensor 'vector' has shape [8], not [5]")
+    for most, given, wrong, why in ((2, resumes, WRONG, WRONGLY), (1, begins, shows(8), size)):
+        with Run(join, tmp_path, most, **given) as run:
+            assert play(run.joins(0, wrong), 1).ended == "sent away"
+            until(lambda run=run, why=why: run.warnings == [refused(run.port, why)])  # type: ignore[misc]
+            run.joins(0, RIGHT).told("play").start()
+            run.completes()
+        assert run.warnings[1:] == []
 
 
 def test_games_that_die_in_the_handshake_are_as_if_they_had_never_come(join: Join, tmp_path: Path) -> None:
-    run = Run(join, tmp_path, 2)
-    try:
+    with Run(join, tmp_path, 2) as run:
         for seat in (0, 1):
             run.joins(seat)
             hello_and_exit(run.port + seat)
@@ -280,8 +223,6 @@ def test_games_that_die_in_the_handshake_are_as_if_they_had_never_come(join: Joi
         until(lambda: len(run.warnings) == 3)
         game.told("play")
         run.completes()
-    finally:
-        run.session.cancel()
     died = "engine {} closed the connection (crashed or was killed?); another may join on port {}"
     assert sorted(run.warnings) == sorted(died.format(seat, run.port + seat) for seat in (0, 1, 1))
 
@@ -301,15 +242,8 @@ def test_a_build_that_differs_from_the_others_is_not_started_again(stage: Stage,
 
     plays = asyncio.Event()
     stage.before_reset, stage.before_step = differs, steps
-    config = tmp_path / "basic.yaml"
-    config.write_text(FILE.replace("max_lifetime_restarts: 0", "max_lifetime_restarts: -1"), "utf-8")
-    chosen = {
-        "checkpoint_settings.results_dir": str(tmp_path),
-        "env_settings.env_path": "headless:basic",
-        "env_settings.num_envs": 2,
-    }
-    memory = Memory()
-    session = begin(load_settings(config, chosen), memory, "learn")
+    two: dict[str, Any] = {"env_settings__env_path": "headless:basic", "env_settings__num_envs": 2}
+    session = begin(settings_from(BASIC, tmp_path, **two), Memory(), "learn")
     report = session.wait(WAIT_S)
     assert [pair.restarts for pair in report.pairs] == [0, 0]
     assert stage.starts == [0, 1]

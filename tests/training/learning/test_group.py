@@ -27,13 +27,12 @@ from tau_trainer.training.learning.group import LearnerGroup, Ranked
 from tau_trainer.training.learning.process import RemoteLearner
 from tests.algorithms.experience import behavior
 from tests.algorithms.grouped import AGENTS, History, poca
-from tests.algorithms.off_policy.test_sac import random_batch
-from tests.algorithms.replayed import Collector, sac
+from tests.algorithms.replayed import Collector, random_batch, sac
 from tests.algorithms.test_cloning import recording
 from tests.algorithms.test_learned_streams import VECTORS, rollout_of
 from tests.algorithms.test_learned_streams import learner as of_streams
 from tests.remote.threads import Threads
-from tests.training.fakes import ppo_settings, train, vector_spec
+from tests.training.fakes import ppo_settings, settings_from, train, vector_spec
 from tests.training.learners import experience
 
 UPDATES = 20
@@ -258,14 +257,11 @@ def test_all_but_the_first_are_elsewhere_where_there_are_other_machines(tmp_path
 
 def test_a_run_learns_so(tmp_path: Path) -> None:
     """With every behavior in the same processes; what is not for several is told before anything is played."""
-    file = tmp_path / "devices.yaml"
-    file.write_text(RUN, "utf-8")
-    given = {"checkpoint_settings.results_dir": str(tmp_path), "checkpoint_settings.run_id": "it", "devices": 2}
-    report = train(load_settings(file, given), command="learn")
+    report = train(settings_from(RUN, tmp_path, "it", devices=2), command="learn")
     assert (report.outcome, report.decisions) == ("completed", 100)
     logs = tmp_path / "it" / "run_logs"
     assert [(logs / f"Learner-{rank}.log").read_text() for rank in range(2)] == ["", ""]
     assert load_settings(tmp_path / "it" / "configuration.yaml").devices == 2
-    given |= {"behaviors.*.hyperparameters.batch_size": 7, "checkpoint_settings.run_id": "uneven"}
+    uneven = settings_from(RUN, tmp_path, "uneven", devices=2, **{"behaviors.*.hyperparameters.batch_size": 7})
     with pytest.raises(EngineRefusedError, match=r"--devices 2: behavior 'Count-v0': minibatches of 7 \(batch_size\)"):
-        train(load_settings(file, given), command="learn")
+        train(uneven, command="learn")

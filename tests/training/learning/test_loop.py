@@ -24,7 +24,7 @@ from tau_trainer.training.learning.learner import Learner, Shared
 from tau_trainer.training.learning.loop import UpdateLoop
 from tests.training.fakes import Memory
 from tests.training.learners import SPEC, collect, make_loop, watching
-from tests.training.learning.learning import Gate, MakeLoop
+from tests.training.learning.learning import Gate, MakeLoop, gated
 from tests.waiting import HANG_S, run
 
 FLOOR = 8
@@ -164,192 +164,163 @@ async def warm(stage: Stage) -> None:
     assert stage.rows == 2 * BATCH
 
 
-def test_a_learner_with_time_takes_steps_up_to_the_ceiling_and_rests(make: Make) -> None:
-    async def scenario() -> None:
-        stage = make()
-        await warm(stage)
-        assert stage.steps == stage.rows - BATCH, "one for each since the first minibatch"
-        for _ in range(5):
-            await stage.act()
-            assert await stage.rest() > 1
-            assert stage.steps == stage.rows - BATCH
-        assert all(0 < steps <= 4 for _, steps in stage.handle.taken[-5:]), "4 ms of steps of one"
-        assert stage.learner.progress.opts == stage.steps
-
-    run(scenario())
-
-
-def test_what_is_new_is_taken_in_after_the_block_that_is_under_way_and_nobody_waits(make: Make) -> None:
-    async def scenario() -> None:
-        stage = make()
-        await warm(stage)
+async def test_a_learner_with_time_takes_steps_up_to_the_ceiling_and_rests(make: Make) -> None:
+    stage = make()
+    await warm(stage)
+    assert stage.steps == stage.rows - BATCH, "one for each since the first minibatch"
+    for _ in range(5):
         await stage.act()
-        await stage.thread.turn()
-        before = len(stage.handle.taken)
-        assert len(stage.thread.waiting) == 1, "a block of steps from earlier experience"
-        assert not stage.loop.bound.outstanding, "that nobody waits for"
-        await stage.act(2)
-        assert len(stage.thread.waiting) == 1
-        await stage.thread.turn()
-        await stage.thread.turn()
-        (filled, _), (new, steps) = stage.handle.taken[before:]
-        assert (filled, new) == (0, 2 * BATCH)
-        assert steps == max(4, 2 * BATCH // FLOOR)
-        assert stage.waited == 0
-
-    run(scenario())
+        assert await stage.rest() > 1
+        assert stage.steps == stage.rows - BATCH
+    assert all(0 < steps <= 4 for _, steps in stage.handle.taken[-5:]), "4 ms of steps of one"
+    assert stage.learner.progress.opts == stage.steps
 
 
-def test_a_learner_without_time_takes_the_floor_in_updates_that_are_worth_it(make: Make) -> None:
+async def test_what_is_new_is_taken_in_after_the_block_that_is_under_way_and_nobody_waits(make: Make) -> None:
+    stage = make()
+    await warm(stage)
+    await stage.act()
+    await stage.thread.turn()
+    before = len(stage.handle.taken)
+    assert len(stage.thread.waiting) == 1, "a block of steps from earlier experience"
+    assert not stage.loop.bound.outstanding, "that nobody waits for"
+    await stage.act(2)
+    assert len(stage.thread.waiting) == 1
+    await stage.thread.turn()
+    await stage.thread.turn()
+    (filled, _), (new, steps) = stage.handle.taken[before:]
+    assert (filled, new) == (0, 2 * BATCH)
+    assert steps == max(4, 2 * BATCH // FLOOR)
+    assert stage.waited == 0
+
+
+async def test_a_learner_without_time_takes_the_floor_in_updates_that_are_worth_it(make: Make) -> None:
     """In each of its turns come three exchanges, and two earn what it does then; so they wait for it."""
-
-    async def scenario() -> None:
-        stage = make()
-        await warm(stage)
-        stage.handle.step_s = 0.1
-        begin, steps = stage.rows, stage.steps
-        for _ in range(60):
-            await stage.act(3)
-            await stage.thread.turn()
-        came, taken = stage.rows - begin, stage.steps - steps
-        assert came > 150 * BATCH
-        assert came / FLOOR - 1 <= taken <= 1.2 * came / FLOOR
-        assert min(rows for rows, _ in stage.handle.taken[-40:] if rows) >= 4 * FLOOR
-        assert stage.waited
-
-    run(scenario())
+    stage = make()
+    await warm(stage)
+    stage.handle.step_s = 0.1
+    begin, steps = stage.rows, stage.steps
+    for _ in range(60):
+        await stage.act(3)
+        await stage.thread.turn()
+    came, taken = stage.rows - begin, stage.steps - steps
+    assert came > 150 * BATCH
+    assert came / FLOOR - 1 <= taken <= 1.2 * came / FLOOR
+    assert min(rows for rows, _ in stage.handle.taken[-40:] if rows) >= 4 * FLOOR
+    assert stage.waited
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_steps_lie_between_floor_and_ceiling_however_turns_fall(make: Make, seed: int) -> None:
-    async def scenario() -> None:
-        stage, rng = make(), np.random.default_rng(seed)
-        await warm(stage)
-        moments = [(stage.rows, stage.steps)]
-        for _ in range(60):
-            stage.handle.step_s = float(rng.choice([0.0001, 0.001, 0.01]))
-            await stage.act(int(rng.integers(3)))
-            for _ in range(int(rng.integers(4))):
-                if stage.thread.waiting:
-                    await stage.thread.turn()
-            if not stage.loop.bound.outstanding:
-                moments.append((stage.rows, stage.steps))
-        left = 64 + max(rows for rows, _ in stage.handle.taken)  # of earlier samples, and of those that came last
-        for i, (rows, steps) in enumerate(moments):
-            for later_rows, later_steps in moments[i + 1 :]:
-                came, taken = later_rows - rows, later_steps - steps
-                assert came / FLOOR - 1 <= taken <= came + left
-
-    run(scenario())
+async def test_steps_lie_between_floor_and_ceiling_however_turns_fall(make: Make, seed: int) -> None:
+    stage, rng = make(), np.random.default_rng(seed)
+    await warm(stage)
+    moments = [(stage.rows, stage.steps)]
+    for _ in range(60):
+        stage.handle.step_s = float(rng.choice([0.0001, 0.001, 0.01]))
+        await stage.act(int(rng.integers(3)))
+        for _ in range(int(rng.integers(4))):
+            if stage.thread.waiting:
+                await stage.thread.turn()
+        if not stage.loop.bound.outstanding:
+            moments.append((stage.rows, stage.steps))
+    left = 64 + max(rows for rows, _ in stage.handle.taken)  # of earlier samples, and of those that came last
+    for i, (rows, steps) in enumerate(moments):
+        for later_rows, later_steps in moments[i + 1 :]:
+            came, taken = later_rows - rows, later_steps - steps
+            assert came / FLOOR - 1 <= taken <= came + left
 
 
-def test_whoever_waits_for_the_learner_ends_the_filling(make: Make) -> None:
-    async def scenario() -> None:
-        stage = make()
-        await warm(stage)
+async def test_whoever_waits_for_the_learner_ends_the_filling(make: Make) -> None:
+    stage = make()
+    await warm(stage)
+    await stage.act()
+    await stage.thread.turn()
+    waiting = asyncio.create_task(stage.loop.drain())
+    await settle()
+    assert not waiting.done(), "a block is under way"
+    await stage.thread.turn()
+    assert waiting.done()
+    assert not stage.thread.waiting
+    assert stage.steps < stage.rows - BATCH, "there would be more"
+    await stage.act(2)
+    await stage.rest()
+    assert stage.steps == stage.rows - BATCH, "what follows goes on"
+
+
+async def test_nothing_is_filled_once_all_decisions_are_made(make: Make) -> None:
+    stage = make(max_steps=5 * BATCH)
+    await warm(stage)
+    await stage.act(1)
+    await stage.thread.turn()
+    assert stage.thread.waiting
+    collect(stage.learner, 0)
+    assert stage.learner.done
+    assert await stage.rest() == 1, "the block that was under way"
+
+
+async def test_after_nan_the_learner_rests_until_there_is_something_new(make: Make) -> None:
+    stage = make()
+    await warm(stage)
+    await stage.act()
+    await stage.thread.turn()
+    stage.handle.error = NonFiniteError("a loss is NaN")
+    await stage.thread.turn()
+    assert (stage.learner.skipped, stage.thread.waiting) == (1, [])
+    stage.handle.error = None
+    await stage.act(2)
+    assert await stage.rest() > 1
+    assert stage.steps == stage.rows - BATCH
+
+
+async def test_a_summary_tells_gradient_steps_for_each_decision_since_the_one_before(
+    make: Make, hub: MetricsHub
+) -> None:
+    stage = make()
+    await warm(stage)
+    progress = stage.learner.progress
+    stage.learner.flush()
+    assert progress.steps_per_decision == BATCH / (3 * BATCH), "nothing was learned from the first, and one is open"
+    for _ in range(3):
         await stage.act()
-        await stage.thread.turn()
-        waiting = asyncio.create_task(stage.loop.drain())
-        await settle()
-        assert not waiting.done(), "a block is under way"
-        await stage.thread.turn()
-        assert waiting.done()
-        assert not stage.thread.waiting
-        assert stage.steps < stage.rows - BATCH, "there would be more"
-        await stage.act(2)
         await stage.rest()
-        assert stage.steps == stage.rows - BATCH, "what follows goes on"
-
-    run(scenario())
-
-
-def test_nothing_is_filled_once_all_decisions_are_made(make: Make) -> None:
-    async def scenario() -> None:
-        stage = make(max_steps=5 * BATCH)
-        await warm(stage)
-        await stage.act(1)
-        await stage.thread.turn()
-        assert stage.thread.waiting
-        collect(stage.learner, 0)
-        assert stage.learner.done
-        assert await stage.rest() == 1, "the block that was under way"
-
-    run(scenario())
+    stage.learner.flush()
+    assert progress.steps_per_decision == 1.0
+    again = make().learner.progress
+    again.load(progress.state())
+    again.decisions, again.opts = again.decisions + 100, again.opts + 25
+    again.flush(training=True)
+    assert again.steps_per_decision == 0.25, "of the summary that was open"
 
 
-def test_after_nan_the_learner_rests_until_there_is_something_new(make: Make) -> None:
-    async def scenario() -> None:
-        stage = make()
-        await warm(stage)
-        await stage.act()
-        await stage.thread.turn()
-        stage.handle.error = NonFiniteError("a loss is NaN")
-        await stage.thread.turn()
-        assert (stage.learner.skipped, stage.thread.waiting) == (1, [])
-        stage.handle.error = None
-        await stage.act(2)
-        assert await stage.rest() > 1
-        assert stage.steps == stage.rows - BATCH
+async def test_a_checkpoint_is_written_between_two_blocks(make: Make) -> None:
+    written = asyncio.Event()
 
-    run(scenario())
+    async def write(name: str) -> None:
+        await written.wait()
 
-
-def test_a_summary_tells_gradient_steps_for_each_decision_since_the_one_before(make: Make, hub: MetricsHub) -> None:
-    async def scenario() -> None:
-        stage = make()
-        await warm(stage)
-        progress = stage.learner.progress
-        stage.learner.flush()
-        assert progress.steps_per_decision == BATCH / (3 * BATCH), "nothing was learned from the first, and one is open"
-        for _ in range(3):
-            await stage.act()
-            await stage.rest()
-        stage.learner.flush()
-        assert progress.steps_per_decision == 1.0
-        again = make().learner.progress
-        again.load(progress.state())
-        again.decisions, again.opts = again.decisions + 100, again.opts + 25
-        again.flush(training=True)
-        assert again.steps_per_decision == 0.25, "of the summary that was open"
-
-    run(scenario())
-
-
-def test_a_checkpoint_is_written_between_two_blocks(make: Make) -> None:
-    async def scenario() -> None:
-        written = asyncio.Event()
-
-        async def write(name: str) -> None:
-            await written.wait()
-
-        stage = make(after=write)
-        written.set()
-        await warm(stage)
-        written.clear()
-        await stage.act()
-        await stage.thread.turn()
-        assert not stage.thread.waiting
-        written.set()
-        await settle()
-        assert stage.thread.waiting
-
-    run(scenario())
+    stage = make(after=write)
+    written.set()
+    await warm(stage)
+    written.clear()
+    await stage.act()
+    await stage.thread.turn()
+    assert not stage.thread.waiting
+    written.set()
+    await settle()
+    assert stage.thread.waiting
 
 
 @pytest.mark.parametrize(("keeps", "rows", "steps"), [(True, 3 * BATCH, 3 * BATCH), (False, 2 * BATCH, BATCH)])
-def test_a_run_that_goes_on_counts_from_where_it_was(make: Make, keeps: bool, rows: int, steps: int) -> None:
-    async def scenario() -> None:
-        stage = make()
-        await warm(stage)
-        stage.handle.keeps = keeps
-        again = make(saved=stage.learner.state())
-        assert (again.learner.progress.samples, again.learner.progress.opts) == (2 * BATCH, BATCH)
-        for _ in range(2):
-            await again.act(2)
-            await again.rest()
-        assert (again.rows, again.steps) == (rows, steps), "and without its experience from the first minibatch on"
-
-    run(scenario())
+async def test_a_run_that_goes_on_counts_from_where_it_was(make: Make, keeps: bool, rows: int, steps: int) -> None:
+    stage = make()
+    await warm(stage)
+    stage.handle.keeps = keeps
+    again = make(saved=stage.learner.state())
+    assert (again.learner.progress.samples, again.learner.progress.opts) == (2 * BATCH, BATCH)
+    for _ in range(2):
+        await again.act(2)
+        await again.rest()
+    assert (again.rows, again.steps) == (rows, steps), "and without its experience from the first minibatch on"
 
 
 @pytest.mark.parametrize(
@@ -377,15 +348,12 @@ async def learned(loop: UpdateLoop) -> None:
     await loop.drain()
 
 
-def test_nothing_is_learned_before_the_memory_is_full(make_one: MakeLoop) -> None:
+async def test_nothing_is_learned_before_the_memory_is_full(make_one: MakeLoop) -> None:
     loop = make_one()
     learner = loop.learner
 
-    async def work() -> None:
-        collect(learner, 0)
-        await loop.hand_over()
-
-    run(work())
+    collect(learner, 0)
+    await loop.hand_over()
     assert not loop.bound.outstanding
     assert learner.progress.updates == 0
 
@@ -454,23 +422,18 @@ def test_several_learn_abreast_and_the_newest_policy_acts(hub: MetricsHub, monke
     assert (loop.bound.outstanding, learner.progress.updates) == (0, 2)
 
 
-def test_one_nan_is_skipped_and_three_in_a_row_are_the_end(
+async def test_one_nan_is_skipped_and_three_in_a_row_are_the_end(
     make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch, memory: Memory, hub: MetricsHub
 ) -> None:
-    loop = make_one(most=0)
-    learner = loop.learner
-    gate = Gate(learner, monkeypatch, NonFiniteError("behavior 'Agent': the loss is NaN"))
+    loop, learner, gate = gated(make_one, monkeypatch, 0, NonFiniteError("behavior 'Agent': the loss is NaN"))
     gate.open.set()
     before = learner.policy
 
-    async def work() -> None:
-        for _ in range(2):
-            await learned(loop)
-        collect(learner)
-        with pytest.raises(NonFiniteError, match="the loss is NaN"):
-            await loop.hand_over()
-
-    run(work())
+    for _ in range(2):
+        await learned(loop)
+    collect(learner)
+    with pytest.raises(NonFiniteError, match="the loss is NaN"):
+        await loop.hand_over()
     hub.drain(5.0)
     assert learner.policy is learner.actor.policy is before
     assert learner.progress.updates == 0
@@ -495,49 +458,38 @@ def test_a_policy_that_came_before_nan_acts_no_more(make_one: MakeLoop, monkeypa
     assert learner.actor.policy is learner.policy is before
 
 
-def test_a_defect_reaches_those_who_wait(make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch) -> None:
-    loop = make_one(most=0)
-    learner = loop.learner
-    gate = Gate(learner, monkeypatch, RuntimeError("shapes differ"))
+async def test_a_defect_reaches_those_who_wait(make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, learner, gate = gated(make_one, monkeypatch, 0, RuntimeError("shapes differ"))
     gate.open.set()
 
-    async def work() -> None:
-        collect(learner)
-        with pytest.raises(RuntimeError, match="shapes differ"):
-            await loop.hand_over()
-        await loop.drain()
-
-    run(work())
+    collect(learner)
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        await loop.hand_over()
+    await loop.drain()
     assert not loop.bound.outstanding
     assert gate.released == 1
 
 
-def test_shutdown_gives_up_what_waits(make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch) -> None:
-    loop = make_one(most=2)
-    learner = loop.learner
-    gate = Gate(learner, monkeypatch)
-
-    async def work() -> None:
-        for _ in range(2):
-            collect(learner)
-            await loop.hand_over()
+async def test_shutdown_gives_up_what_waits(make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, learner, gate = gated(make_one, monkeypatch, 2)
+    for _ in range(2):
         collect(learner)
-        waiting = asyncio.create_task(loop.hand_over())
-        await asyncio.sleep(0.02)
-        assert not waiting.done()
-        loop.give_up()
-        await asyncio.wait_for(waiting, HANG_S)
-        assert not gate.open.is_set(), "who waited is free before the update has come to its end"
-        gate.open.set()
-        await loop.drain()
-
-    run(work())
+        await loop.hand_over()
+    collect(learner)
+    waiting = asyncio.create_task(loop.hand_over())
+    await asyncio.sleep(0.02)
+    assert not waiting.done()
+    loop.give_up()
+    await asyncio.wait_for(waiting, HANG_S)
+    assert not gate.open.is_set(), "who waited is free before the update has come to its end"
+    gate.open.set()
+    await loop.drain()
     assert gate.updates == 1
     assert gate.released == 3, "what was given up is given back too"
     assert not loop.bound.outstanding
 
 
-def test_after_update_is_awaited_before_the_next(make_one: MakeLoop) -> None:
+async def test_after_update_is_awaited_before_the_next(make_one: MakeLoop) -> None:
     versions: list[int] = []
 
     async def note(name: str) -> None:
@@ -547,13 +499,10 @@ def test_after_update_is_awaited_before_the_next(make_one: MakeLoop) -> None:
 
     loop = make_one(most=2, after=note)
 
-    async def work() -> None:
-        for _ in range(3):
-            collect(loop.learner)
-            await loop.hand_over()
-        await loop.drain()
-
-    run(work())
+    for _ in range(3):
+        collect(loop.learner)
+        await loop.hand_over()
+    await loop.drain()
     assert versions == [1, 2, 3]
 
 

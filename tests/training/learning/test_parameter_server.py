@@ -20,13 +20,13 @@ from tau_trainer.memory import Work
 from tau_trainer.metrics import keys
 from tau_trainer.models import Normalizer
 from tau_trainer.remote.process import Message, Parent
-from tau_trainer.settings import PPOHyperparameters, TrainerSettings, load_settings, shared_out
+from tau_trainer.settings import PPOHyperparameters, TrainerSettings, shared_out
 from tau_trainer.training.learning import parameter_server as servers
 from tau_trainer.training.learning import process as processes
 from tau_trainer.training.learning.group import Ranked
 from tau_trainer.training.learning.parameter_server import ParameterServer, added
 from tau_trainer.training.learning.process import NO_TAKES, RemoteLearner, Takes
-from tests.training.fakes import Memory, begin, ppo_settings, train, until, vector_spec
+from tests.training.fakes import Memory, begin, ppo_settings, settings_from, train, until, vector_spec
 from tests.training.learners import experience
 from tests.training.learning.test_group import CONTINUOUS, NETWORK, copied, settings
 from tests.waiting import HANG_S
@@ -258,16 +258,13 @@ def test_what_learns_from_a_memory_is_refused() -> None:
 
 def test_a_run_learns_so_and_goes_on_after_a_checkpoint(tmp_path: Path) -> None:
     """In processes; the staleness is told, and a resumed run begins where the server was."""
-    file, memory = tmp_path / "served.yaml", Memory()
-    file.write_text(RUN, "utf-8")
-    given = {"checkpoint_settings.results_dir": str(tmp_path), "checkpoint_settings.run_id": "it"}
-    session = begin(load_settings(file, given), memory, "learn")
-    report = session.wait(WAIT_S)
+    memory = Memory()
+    report = begin(settings_from(RUN, tmp_path), memory, "learn").wait(WAIT_S)
     assert (report.outcome, report.decisions >= 200, memory.warnings) == ("completed", True, [])
     words = [event.message for event in memory.events if event.kind == "learners"]
     assert len(words) == 1
     assert "updates by 2 processes, staleness" in str(words[0])
     assert any(keys.STALENESS in summary.values for summary in memory.summaries)
-    given |= {"checkpoint_settings.resume": "true", "behaviors.*.max_steps": "300"}
-    report = train(load_settings(file, given), command="learn")
+    longer: dict[str, Any] = {"checkpoint_settings.resume": True, "behaviors.*.max_steps": 300}
+    report = train(settings_from(RUN, tmp_path, **longer), command="learn")
     assert (report.outcome, report.decisions >= 300) == ("completed", True)

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.training.stored import export_run
-from tests.training.fakes import Memory, Stage, sac_settings, tau_settings, train
+from tests.training.fakes import Memory, Stage, newest, sac_settings, tau_settings, train
 
 
 @pytest.mark.parametrize("settings", [tau_settings, sac_settings])
@@ -20,9 +19,7 @@ def test_parameters_alone_are_kept_and_what_is_lost_is_told(
     if settings is sac_settings:
         options["behaviors__TauAgent__hyperparameters__save_replay_buffer"] = True
     first = train(settings(tmp_path, **options))
-    checkpoint = latest_checkpoint(first.folder / "checkpoints", "TauAgent").checkpoint
-    assert checkpoint is not None
-    others = {name for name in checkpoint.tensors if "normalizer." not in name}
+    others = {name for name in newest(first.folder, "TauAgent").tensors if "normalizer." not in name}
     assert {name.split(".")[0] for name in others} == {"model", "best"}
     assert export_run(first.folder, tmp_path)
     resumed = train(

@@ -11,10 +11,10 @@ import pytest
 
 from tau_trainer.algorithms.off_policy.dqn import DQN
 from tau_trainer.algorithms.off_policy.iqn import IQN
+from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.evaluation.candidates import ScoredPolicy, validation_after
 from tau_trainer.metrics import MetricsHub
-from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import ActionSpec
 from tau_trainer.training.learning.learner import Learner
@@ -23,7 +23,7 @@ from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.learning.returns import EpisodeReturns
 from tau_trainer.training.plan import make_plan
 from tau_trainer.training.stored import export_run
-from tests.training.fakes import Stage, train, vector_spec
+from tests.training.fakes import Stage, newest, train, vector_spec
 from tests.training.learners import learn, make_learner
 from tests.training.pairs.test_collector import cut_off, hashes
 
@@ -40,7 +40,8 @@ def look(learner: Learner, decisions: int, *returns: float) -> None:
     assert learner.tracker.validate_if_due(policy) == {}
 
 
-def best_of(learner: Learner) -> ScoredPolicy | None:
+def best_of(learner: Learner) -> ScoredPolicy:
+    assert learner.tracker.best is not None
     return learner.tracker.best
 
 
@@ -57,37 +58,34 @@ HALF = EPISODES // 2
 def test_the_best_has_the_best_episodes_around_it(learner: Learner) -> None:
     look(learner, 100, *[5.0] * HALF)
     look(learner, 200, *[9.0] * (HALF - 1))
-    assert best_of(learner) is None, "the first waits for one more, and the second for its turn"
+    assert learner.tracker.best is None, "the first waits for one more, and the second for its turn"
     look(learner, 300, 9.0)
     best = best_of(learner)
-    assert best is not None
     assert (best.decisions, best.rank, best.policy.version, best.chosen_by) == (100, (7.0, 0.0), 1, "mean reward")
     look(learner, 400, *[5.0] * HALF)
     best = best_of(learner)
-    assert best is not None
     assert (best.decisions, best.rank) == (300, (7.0, 0.0)), "of equals the newest"
     look(learner, 500, *[1.0] * HALF)
     look(learner, 600, *[12.0] * HALF)
     assert best_of(learner) is best, "what is worse is passed over"
     look(learner, 700, *[10.0] * HALF)
     best = best_of(learner)
-    assert best is not None
     assert (best.decisions, best.rank) == (600, (11.0, 0.0))
 
 
 def test_too_few_episodes_choose_nothing(learner: Learner) -> None:
     look(learner, 100)
     look(learner, 200, *[9.0] * (EPISODES - 1))
-    assert best_of(learner) is None
+    assert learner.tracker.best is None
 
 
 def test_a_policy_is_looked_at_as_where_it_is_validated(learner: Learner) -> None:
     look(learner, 200, *[5.0] * HALF)
     due = validation_after(200, learner.progress.max_steps)
     look(learner, due - 1, *[7.0] * HALF)
-    assert best_of(learner) is None
+    assert learner.tracker.best is None
     look(learner, due)
-    assert best_of(learner) is not None
+    assert learner.tracker.best is not None
 
 
 def test_a_run_that_goes_on_after_a_checkpoint_and_one_that_is_resumed_choose_the_same(
@@ -99,16 +97,12 @@ def test_a_run_that_goes_on_after_a_checkpoint_and_one_that_is_resumed_choose_th
     again.tracker.watches = True
     again.restore(*learner.state())
     before, restored = best_of(learner), best_of(again)
-    assert before is not None
-    assert restored is not None
-    for name, array in before.policy.weights.items():
-        np.testing.assert_array_equal(array, restored.policy.weights[name])
+    np.testing.assert_equal(before.policy.weights, restored.policy.weights)
     for decisions, mean in ((300, 9.0), (400, 9.0), (500, 3.0)):
         chosen = []
         for one in (learner, again):
             look(one, decisions, *[mean] * HALF)
             best = best_of(one)
-            assert best is not None
             chosen.append((best.decisions, best.rank))
         assert chosen[0] == chosen[1]
     assert chosen[0] == (300, (9.0, 0.0))
@@ -123,16 +117,8 @@ def test_where_the_last_policy_is_no_matter_of_luck_nothing_chooses(learner: Lea
     assert (learner.tracker.best is not None) == watches
 
 
-LESSONS = {
-    "curriculum": [
-        {
-            "name": "easy",
-            "value": 1.0,
-            "completion_criteria": {"behavior": "Basic", "threshold": 0.5, "measure": "progress"},
-        },
-        {"name": "hard", "value": 2.0},
-    ]
-}
+ENDS = {"behavior": "Basic", "threshold": 0.5, "measure": "progress"}
+LESSONS = {"curriculum": [{"name": "easy", "value": 1.0, "completion_criteria": ENDS}, {"name": "hard", "value": 2.0}]}
 
 
 def settings(results: Path, **more: Any) -> RunSettings:
@@ -150,11 +136,12 @@ def settings(results: Path, **more: Any) -> RunSettings:
 
 
 @pytest.mark.parametrize(
-    ("more", "falls"),
+    ("more", "watches"),
     [
         ({}, True),
         ({"behaviors__Basic__trainer_type": "iqn"}, True),
         ({"behaviors__Basic__trainer_type": "sac"}, False),
+        ({"behaviors__Basic__trainer_type": "sac", "validator": lambda policy: {}}, True),
         ({"behaviors__Basic__save_best_only": True}, False),
         ({"behaviors__Basic__self_play": {}}, False),
         ({"environment_parameters__height": LESSONS}, False),
@@ -162,24 +149,14 @@ def settings(results: Path, **more: Any) -> RunSettings:
         ({"execution": "async"}, False),
     ],
 )
-def test_who_is_judged_so(hub: MetricsHub, tmp_path: Path, more: dict[str, Any], falls: bool) -> None:
-    assert DQN.falls
-    assert IQN.falls
-    assert not PPO.falls
-    pool = LearnerPool(make_plan("learn", settings(tmp_path, **more), tmp_path / "run_logs"), hub)
+def test_who_is_judged_so(hub: MetricsHub, tmp_path: Path, more: dict[str, Any], watches: bool) -> None:
+    """Whose policy may fall where nothing else chooses, and whatever learns where there is a validator."""
+    assert (DQN.falls, IQN.falls, PPO.falls, SAC.falls) == (True, True, False, False)
+    given = {key: value for key, value in more.items() if key != "validator"}
+    plan = make_plan("learn", settings(tmp_path, **given), tmp_path / "run_logs")
+    pool = LearnerPool(plan, hub, validator=more.get("validator"))
     try:
-        assert pool.learner(0, SPEC).tracker.watches == falls
-    finally:
-        pool.close()
-
-
-def test_who_has_a_validator_watches_whatever_learns(hub: MetricsHub, tmp_path: Path) -> None:
-    plan = make_plan("learn", settings(tmp_path, behaviors__Basic__trainer_type="sac"), tmp_path / "run_logs")
-    pool = LearnerPool(plan, hub, validator=lambda policy: {})
-    try:
-        learner = pool.learner(0, SPEC)
-        assert learner.tracker.watches
-        assert not learner.algorithm.falls
+        assert pool.learner(0, SPEC).tracker.watches == watches
     finally:
         pool.close()
 
@@ -193,9 +170,7 @@ def test_what_is_exported_is_the_best_and_not_the_last_dip(
     known = EpisodeReturns.mean_of
     monkeypatch.setattr(EpisodeReturns, "mean_of", lambda self, most: known(self, most) and float(next(falling)))
     report = train(settings(tmp_path, checkpoint_settings__export=export), None, "learn")
-    newest = latest_checkpoint(report.folder / "checkpoints", "Basic").checkpoint
-    assert newest is not None
-    learner = newest.manifest["learner"]
+    learner = newest(report.folder, "Basic").manifest["learner"]
     assert learner["best"]["rank"] == [1000.0, 0.0]
     assert learner["best"]["version"] < learner["algorithm"]["version"]
     chosen = f"the best by mean reward, after {learner['best']['decisions']:,} decisions"
@@ -216,6 +191,4 @@ def test_a_resumed_run_chooses_what_the_run_that_was_never_interrupted_does(stag
     cut_off(whole, tmp_path / "cut", 1)
     given |= {"checkpoint_settings__run_id": "cut", "checkpoint_settings__resume": True}
     assert hashes(train(settings(tmp_path, **given), None, "learn")) == hashes(whole), "the best among the arrays"
-    newest = latest_checkpoint(whole.folder / "checkpoints", "Basic").checkpoint
-    assert newest is not None
-    assert newest.manifest["learner"]["best"]["decisions"] > 200, "chosen since it was cut off"
+    assert newest(whole.folder, "Basic").manifest["learner"]["best"]["decisions"] > 200, "chosen since it was cut off"

@@ -125,8 +125,7 @@ def test_several_algorithms_share_a_process_and_nothing_else(shared: LearnerProc
             learn(learner, seed)
             algorithm.update(experience(algorithm, algorithm.snapshot(), seed).data, 0.0, None)
     for learner, algorithm in zip(learners, algorithms, strict=True):
-        for name, values in algorithm.weights().items():
-            assert np.array_equal(values, learner.policy().weights[name]), name
+        np.testing.assert_equal(dict(learner.policy().weights), algorithm.weights())
 
 
 def test_it_learns_the_same_where_messages_are_all_there_is(log: Path) -> None:
@@ -135,8 +134,7 @@ def test_it_learns_the_same_where_messages_are_all_there_is(log: Path) -> None:
     learner, algorithm = remote(process), make_algorithm(SETUP)
     learn(learner)
     algorithm.update(experience(algorithm, algorithm.snapshot(), 0).data, 0.0, None)
-    for name, values in algorithm.weights().items():
-        assert np.array_equal(values, learner.policy().weights[name]), name
+    np.testing.assert_equal(dict(learner.policy().weights), algorithm.weights())
     process.close()
     with pytest.raises(LearnerError, match="the process that learns ended with exit code 0"):
         learn(learner)

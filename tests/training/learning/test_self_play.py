@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 from pathlib import Path
@@ -149,6 +148,20 @@ def test_a_run_that_was_cut_off_goes_on_equal_to_the_bit(duel: Any, tmp_path: Pa
     ]
 
 
+def turns_of(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    """The team that learns after each turn that was passed on."""
+    changes: list[int | None] = []
+    passed_on = SelfPlay._next
+
+    def watched(self: SelfPlay) -> bool:
+        found = passed_on(self)
+        changes.append(self.learning)
+        return found
+
+    monkeypatch.setattr(SelfPlay, "_next", watched)
+    return changes
+
+
 @pytest.mark.parametrize(("names", "generation"), [(SYMMETRIC, 2), (ASYMMETRIC, 1)])
 def test_a_run_that_was_cut_off_between_a_draw_and_the_next_goes_on_equal(
     duel: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], generation: int
@@ -156,20 +169,14 @@ def test_a_run_that_was_cut_off_between_a_draw_and_the_next_goes_on_equal(
     """Games end at different times, so agents of a ghost meet the newest policy as drawn before and after the cut."""
     duel(*names, length=20, games=5, apart=3)
     orders: list[tuple[int, list[str]]] = []
-    changes: list[int | None] = []
-    decide, passed_on = Ghost.decide, SelfPlay._next
+    changes, decide = turns_of(monkeypatch), Ghost.decide
 
     def watched(self: Ghost, rows: Any, *seen: Any) -> Any:
         numbers = np.unique(self._side.marks["lineup"][rows]).tolist()
         orders.append((len(rows), [self._side.lineups[number][self._key].key for number in numbers]))
         return decide(self, rows, *seen)
 
-    def noted(self: SelfPlay) -> bool:
-        changes.append(self.learning)
-        return passed_on(self)
-
     monkeypatch.setattr(Ghost, "decide", watched)
-    monkeypatch.setattr(SelfPlay, "_next", noted)
     rules = {"save_steps": 100, "team_change": 120, "swap_steps": 25, "play_against_latest_model_ratio": 0.8}
     more: dict[str, Any] = {"default_settings__self_play": rules, "default_settings__checkpoint_interval": 150}
     more |= {"default_settings__max_steps": 500, "default_settings__hyperparameters__buffer_size": 150}
@@ -220,16 +227,7 @@ def test_nothing_of_a_ghost_is_stored_or_counted_and_no_environment_is_reset(
     duel: Any, tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     duel(*SYMMETRIC)
-    cut = cuts(monkeypatch)
-    changes: list[int | None] = []
-    passed_on = SelfPlay._next
-
-    def watched(self: SelfPlay) -> bool:
-        found = passed_on(self)
-        changes.append(self.learning)
-        return found
-
-    monkeypatch.setattr(SelfPlay, "_next", watched)
+    cut, changes = cuts(monkeypatch), turns_of(monkeypatch)
     never: dict[str, Any] = {"default_settings__checkpoint_interval": 100_000}
     report = train(settings(tmp_path, **never), memory, "learn")
     assert changes[:3] == [1, 0, 1]
@@ -423,36 +421,30 @@ class Pitch:
         return Rollout(cast(RolloutMemory, self.learner.memory).take().data)
 
 
-def test_who_was_not_heard_of_while_others_learned_does_not_go_on_from_then(hub: MetricsHub) -> None:
+async def test_who_was_not_heard_of_while_others_learned_does_not_go_on_from_then(hub: MetricsHub) -> None:
     pitch = Pitch(hub, team_change=2)
 
-    async def play() -> None:
-        for number, asking in enumerate([([1, 2, 3], []), ([], [1, 2, 3]), ([1, 2, 3], []), ([1, 2, 3], [1, 2, 3])]):
-            assert pitch.play.learning == (None, 1, 0, 1)[number]
-            await pitch.asks(0, *asking, reward=float(number))
-            pitch.records(0)
-
-    asyncio.run(play())
+    for number, asking in enumerate([([1, 2, 3], []), ([], [1, 2, 3]), ([1, 2, 3], []), ([1, 2, 3], [1, 2, 3])]):
+        assert pitch.play.learning == (None, 1, 0, 1)[number]
+        await pitch.asks(0, *asking, reward=float(number))
+        pitch.records(0)
     rollout = pitch.learned()
     assert rollout.rewards["extrinsic"].ravel().tolist() == [3.0] * 3, "all else came when another team learned"
     assert rollout.truncated.all()
 
 
-def test_one_team_is_told_of(hub: MetricsHub, memory: Memory) -> None:
+async def test_one_team_is_told_of(hub: MetricsHub, memory: Memory) -> None:
     pitch = Pitch(hub, team_change=2)
 
-    async def play() -> None:
-        for _ in range(4):
-            await pitch.asks(0, [1, 2, 3])
-            pitch.records(0)
-
-    asyncio.run(play())
+    for _ in range(4):
+        await pitch.asks(0, [1, 2, 3])
+        pitch.records(0)
     hub.drain(5.0)
     assert memory.warnings == ["Agent: self_play is on, but there is only one team, so it has no opponent"]
     assert pitch.learner.decisions == 12
 
 
-def test_what_waits_for_an_answer_as_the_turn_passes_on_is_taken_as_it_was_asked(hub: MetricsHub) -> None:
+async def test_what_waits_for_an_answer_as_the_turn_passes_on_is_taken_as_it_was_asked(hub: MetricsHub) -> None:
     """Two environments: while one waits, a message of the other passes the turn on."""
     pitch = Pitch(hub, team_change=5)
     play, learner, (here, there) = pitch.play, pitch.learner, pitch.trainers
@@ -460,24 +452,21 @@ def test_what_waits_for_an_answer_as_the_turn_passes_on_is_taken_as_it_was_asked
     async def exchange(trainer: AgentTrainer) -> None:
         await pitch.asks(pitch.trainers.index(trainer), [1, 2, 3], [1, 2, 3])
 
-    async def both() -> None:
-        await exchange(here)
-        here.record()
-        await exchange(here)
-        await exchange(there)
-        here.record()
-        play.advance()
-        assert (play.learning, learner.decisions) == (1, 6)
-        there.record()
-        assert learner.decisions == 6, "nobody of it learns: one side asked as a ghost, the other is one now"
-        assert here.tally.decisions + there.tally.decisions == 6
-        assert isinstance(learner.memory, RolloutMemory)
-        assert len(learner.memory.open_rows) == 3, "of the team that learned, until they are heard of again"
-        await exchange(here)
-        here.record()
-        assert learner.decisions == 9
-
-    asyncio.run(both())
+    await exchange(here)
+    here.record()
+    await exchange(here)
+    await exchange(there)
+    here.record()
+    play.advance()
+    assert (play.learning, learner.decisions) == (1, 6)
+    there.record()
+    assert learner.decisions == 6, "nobody of it learns: one side asked as a ghost, the other is one now"
+    assert here.tally.decisions + there.tally.decisions == 6
+    assert isinstance(learner.memory, RolloutMemory)
+    assert len(learner.memory.open_rows) == 3, "of the team that learned, until they are heard of again"
+    await exchange(here)
+    here.record()
+    assert learner.decisions == 9
     rollout = pitch.learned()
     assert rollout.truncated.tolist() == [False] * 3 + [True] * 3
     assert not rollout.terminated.any()

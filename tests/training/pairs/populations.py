@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tau_trainer.metrics import RunReport
-from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
+from tau_trainer.runs.checkpoints import Checkpoint
 from tau_trainer.settings import RunSettings
-from tests.training.fakes import tau_settings
+from tests.training import fakes
 
 STEPS = 800
 
@@ -26,13 +26,11 @@ POPULATION: dict[str, Any] = {
 
 
 def settings(folder: Path, run_id: str = "run", **more: Any) -> RunSettings:
-    return tau_settings(folder, run_id, **POPULATION | more)
+    return fakes.tau_settings(folder, run_id, **POPULATION | more)
 
 
 def newest(report: RunReport, pair: int) -> Checkpoint:
-    found = latest_checkpoint(report.folder / "checkpoints", f"TauAgent-pair{pair}").checkpoint
-    assert found is not None
-    return found
+    return fakes.newest(report.folder, f"TauAgent-pair{pair}")
 
 
 def assert_same(one: Checkpoint, other: Checkpoint, tolerance: float = 0.0) -> None:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,6 @@ from tau_trainer.errors import (
 from tau_trainer.memory import Rollout, WorkData
 from tau_trainer.metrics import JsonLines, MetricsHub, PairState, RunReport, RunSnapshot, RunView, keys, read_log
 from tau_trainer.runs.checkpoint_sets import CheckpointSet
-from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.run import Run
 from tau_trainer.settings import RunSettings, load_settings
@@ -55,13 +54,12 @@ from tau_trainer.training.pairs.watchdog import watch
 from tau_trainer.training.plan import make_plan
 from tests.bridge.conftest import free_port
 from tests.training.fakes import (
-    NORMALIZED,
-    QUANTILES,
     RAINBOW,
     Memory,
     SceneEngine,
     Stage,
     begin,
+    newest,
     pairs_of,
     sac_settings,
     tau_settings,
@@ -92,42 +90,62 @@ def logged(report: RunReport) -> list[tuple[int, dict[str, float]]]:
     ]
 
 
-def test_the_counts_of_all_pairs_sum_to_the_total(stage: Stage, tmp_path: Path, memory: Memory) -> None:
-    report = train(tau_settings(tmp_path, tau__pairs=3, behaviors__TauAgent__max_steps=600), memory)
-    assert report.outcome == "completed"
-    assert report.exit_code == 0
-    assert [pair.decisions for pair in report.pairs] == [200, 200, 200]
-    assert report.decisions == sum(pair.decisions for pair in report.pairs) == 600
-    assert memory.summaries[-1].step == 600
+def failing(stage: Stage, index: int, after: int, error: Exception) -> None:
+    """An engine fails after so many exchanges; -1: all do."""
+
+    async def fail(engine: SceneEngine) -> None:
+        if index in (-1, engine.index) and engine.exchanges > after:
+            raise error
+
+    stage.before_step = fail
+
+
+def failing_updates(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, fails: Callable[[int], bool] = lambda number: number > 1
+) -> list[float]:
+    """Updates of these numbers fail; all were made with these shares of the run."""
+    update, calls = PPO.update, list[float]()
+
+    def sometimes(self: PPO, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
+        calls.append(progress)
+        if fails(len(calls)):
+            raise error
+        return update(self, work, progress, publish)
+
+    monkeypatch.setattr(PPO, "update", sometimes)
+    return calls
+
+
+def test_a_run_of_three_pairs(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+    settings = tau_settings(
+        tmp_path, tau__pairs=3, behaviors__TauAgent__max_steps=600, env_settings__env_args=["--max-decisions", "10"]
+    )
+    report = train(settings, memory)
+    assert (report.outcome, report.exit_code) == ("completed", 0)
+    assert report.decisions == memory.summaries[-1].step == 600
     assert report.decisions_per_second > 0.0
-
-
-def test_no_counter_stays_at_zero(stage: Stage, tmp_path: Path) -> None:
-    settings = tau_settings(tmp_path, env_settings__env_args=["--max-decisions", "10"])
-    report = train(settings)
-    for pair in report.pairs:
+    for number, pair in enumerate(report.pairs):
         assert pair.decisions == 200
         assert pair.episodes == 4 * 4  # four agents, 50 decisions each, ten an episode, the last still open
-        assert pair.mean_reward is not None
-        assert pair.success_rate is not None
-        assert pair.validation_accuracy is not None
+        assert None not in (pair.mean_reward, pair.success_rate, pair.validation_accuracy)
+        assert memory.states(number) == ["Preparing", "Training", "Evaluating", "Completed"]
+    names = {name for summary in memory.summaries for name in summary.values}
+    assert {TauTask.keys.reward, TauTask.keys.success, keys.VALIDATION_ACCURACY} <= names
+    (task,) = [event for event in memory.events if event.kind == "task"]
+    assert task.fields == {"reward": "Tau/Mean Reward", "success": "Tau/Success Rate",
+                           "aggregated": "Tau/Aggregated Reward"}  # fmt: skip
+    assert "success" in shown(memory.snapshots[-1])
 
 
 def test_every_pairs_reward_goes_to_its_own_trainer(stage: Stage, tmp_path: Path, memory: Memory) -> None:
     """The original reported every agent's reward to one static instance."""
-    settings = tau_settings(
-        tmp_path,
-        tau__reward__source="engine",
-        tau__reward__credit="aggregate",
-    )
-    rewards: dict[int, list[float]] = {0: [], 1: []}
+    settings = tau_settings(tmp_path, tau__reward__source="engine", tau__reward__credit="aggregate")
     original = SceneEngine.next
 
     async def tagged(self: SceneEngine) -> Any:
         batches = await original(self)
         for batch in batches:
             batch.reward[:] = float(self.index) * 10.0 + 1.0
-            rewards[self.index].extend(batch.reward.tolist())
         return batches
 
     with pytest.MonkeyPatch.context() as patch:
@@ -139,11 +157,6 @@ def test_every_pairs_reward_goes_to_its_own_trainer(stage: Stage, tmp_path: Path
         assert [one.mean for one in own] == pytest.approx([reward] * len(own))
         # The reward of the last decisions never arrives: the run ends with them.
         assert sum(one.count for one in own) == 196
-
-
-def test_the_states_of_a_pair(stage: Stage, tmp_path: Path, memory: Memory) -> None:
-    train(tau_settings(tmp_path), memory)
-    assert memory.states(0) == memory.states(1) == ["Preparing", "Training", "Evaluating", "Completed"]
 
 
 def test_what_should_be_said_before_it_begins_is_said(
@@ -160,30 +173,21 @@ def test_what_should_be_said_before_it_begins_is_said(
 
 
 def test_a_failing_pair_never_stops_another(stage: Stage, tmp_path: Path, memory: Memory) -> None:
-    async def fail(engine: SceneEngine) -> None:
-        if engine.index == 1 and engine.exchanges > 5:
-            raise EngineExitedError("engine 1 ended while it should answer a step: exit code 70")
-
-    stage.before_step = fail
+    failing(stage, 1, 5, EngineExitedError("engine 1 ended while it should answer a step: exit code 70"))
     settings = tau_settings(tmp_path, tau__pairs=3, env_settings__max_lifetime_restarts=0)
     report = train(settings, memory)
     assert [pair.state for pair in report.pairs] == [PairState.COMPLETED, PairState.FAILED, PairState.COMPLETED]
-    assert report.exit_code == 1
-    assert report.outcome == "completed"
-    assert report.pairs[1].error is not None
-    assert "exit code 70" in report.pairs[1].error
-    assert "max_lifetime_restarts" in report.pairs[1].error
-    assert report.errors == (f"pair 1: {report.pairs[1].error}",)
+    assert (report.outcome, report.exit_code) == ("completed", 1)
+    error = report.pairs[1].error or ""
+    assert "exit code 70" in error
+    assert "max_lifetime_restarts" in error
+    assert report.errors == (f"pair 1: {error}",)
     assert any("pair 1 failed" in warning for warning in memory.warnings)
     assert not stage.live
 
 
 def test_a_defect_in_one_pair_is_told_and_stops_no_other(stage: Stage, tmp_path: Path) -> None:
-    async def fail(engine: SceneEngine) -> None:
-        if engine.index == 0 and engine.exchanges > 5:
-            raise ZeroDivisionError("somewhere")
-
-    stage.before_step = fail
+    failing(stage, 0, 5, ZeroDivisionError("somewhere"))
     report = train(tau_settings(tmp_path))
     assert report.pairs[0].error == "internal error: ZeroDivisionError: somewhere"
     assert report.pairs[1].state is PairState.COMPLETED
@@ -201,14 +205,9 @@ def test_all_pairs_fail_before_anything_is_learned(stage: Stage, tmp_path: Path)
 
 
 def test_all_pairs_fail_later(stage: Stage, tmp_path: Path) -> None:
-    async def fail(engine: SceneEngine) -> None:
-        if engine.exchanges > 40:
-            raise EngineExitedError(f"engine {engine.index} ended")
-
-    stage.before_step = fail
+    failing(stage, -1, 40, EngineExitedError("an engine ended"))
     report = train(tau_settings(tmp_path, env_settings__max_lifetime_restarts=0))
-    assert report.outcome == "failed"
-    assert report.exit_code == 2
+    assert (report.outcome, report.exit_code) == ("failed", 2)
     assert len(report.errors) == 2
     assert report.evaluation is not None, "what was learned is kept"
     assert report.models[0].is_file()
@@ -235,7 +234,7 @@ def test_a_restarted_engine_costs_its_open_trajectories_only(stage: Stage, tmp_p
 
 @pytest.mark.parametrize("policy", ["shared", "independent"])
 def test_the_same_seed_is_the_same_run_to_the_bit(stage: Stage, tmp_path: Path, policy: str) -> None:
-    options = {"collection__deterministic": True, "tau__pairs": 3, "tau__max_concurrent": 2, "tau__policy": policy}
+    options = DETERMINISTIC | {"tau__pairs": 3, "tau__max_concurrent": 2, "tau__policy": policy}
     one, same = (train(tau_settings(tmp_path, name, **options)) for name in ("one", "same"))
     other = train(tau_settings(tmp_path, "other", **options, env_settings__seed=8))
     assert hashes(one) == hashes(same)
@@ -243,6 +242,14 @@ def test_the_same_seed_is_the_same_run_to_the_bit(stage: Stage, tmp_path: Path, 
     assert len(logged(one)) >= 4
     assert hashes(one).keys() == hashes(other).keys()
     assert not set(hashes(one).values()) & set(hashes(other).values())
+
+
+DETERMINISTIC: dict[str, Any] = {"collection__deterministic": True}
+SMALL_BUFFERS: dict[str, Any] = {
+    "behaviors__TauAgent__hyperparameters__buffer_size": 24,
+    "behaviors__TauAgent__hyperparameters__batch_size": 8,
+    "behaviors__TauAgent__keep_checkpoints": 0,
+}
 
 
 def cut_off(whole: RunReport, folder: Path, generation: int) -> None:
@@ -262,17 +269,8 @@ def cut_off(whole: RunReport, folder: Path, generation: int) -> None:
 )
 def test_exact_resume(stage: Stage, tmp_path: Path, policy: str, concurrent: int, generations: tuple[int, ...]) -> None:
     """A run that was killed after one of its checkpoints goes on as if nothing had happened."""
-    options = {
-        "collection__deterministic": True,
-        "tau__pairs": 3,
-        "tau__max_concurrent": concurrent,
-        "tau__policy": policy,
-        "behaviors__TauAgent__max_steps": 720,
-        "behaviors__TauAgent__checkpoint_interval": 80,
-        "behaviors__TauAgent__keep_checkpoints": 0,
-        "behaviors__TauAgent__hyperparameters__buffer_size": 24,
-        "behaviors__TauAgent__hyperparameters__batch_size": 8,
-    }
+    options = {"tau__pairs": 3, "tau__max_concurrent": concurrent, "tau__policy": policy, **DETERMINISTIC}
+    options |= {"behaviors__TauAgent__max_steps": 720, "behaviors__TauAgent__checkpoint_interval": 80, **SMALL_BUFFERS}
     whole = train(tau_settings(tmp_path, "whole", **options))
     for generation in generations:
         cut_off(whole, tmp_path / f"cut-{generation}", generation)
@@ -329,16 +327,12 @@ def test_a_first_moment_that_is_not_whole_is_none(stage: Stage, tmp_path: Path) 
         train(tau_settings(tmp_path, left.name, **KILLED, checkpoint_settings__resume=True))
 
 
-@pytest.mark.parametrize(
-    ("trainer", "kept"), [("sac", False), *((trainer, True) for trainer in ("sac", "sac_ln", "dqn", "iqn"))]
-)
+@pytest.mark.parametrize(("trainer", "kept"), [("sac", False), ("sac", True), ("dqn", True)])
 def test_exact_resume_with_a_replay_memory(
     stage: Stage, tmp_path: Path, memory: Memory, kept: bool, trainer: str
 ) -> None:
-    options = {"sac": {}, "sac_ln": NORMALIZED, "dqn": RAINBOW, "iqn": QUANTILES}[trainer] | {
-        "collection__deterministic": True,
-        "behaviors__TauAgent__hyperparameters__save_replay_buffer": kept,
-    }
+    options = (RAINBOW if trainer == "dqn" else {}) | DETERMINISTIC
+    options |= {"behaviors__TauAgent__hyperparameters__save_replay_buffer": kept}
     whole = train(sac_settings(tmp_path, "whole", **options))
     cut_off(whole, tmp_path / "cut", 2)
     resumed = train(sac_settings(tmp_path, "cut", **options, checkpoint_settings__resume=True), memory)
@@ -381,44 +375,24 @@ def test_exact_resume_with_hindsight(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["shared", "independent"])
-def test_a_process_of_its_own_learns_the_same_to_the_bit(stage: Stage, tmp_path: Path, policy: str) -> None:
+@pytest.mark.parametrize("case", ["shared", "independent", "replay"])
+def test_a_process_of_its_own_learns_the_same_to_the_bit(stage: Stage, tmp_path: Path, case: str) -> None:
     """A run whose learner is a process, and one that goes on there after it has begun in a thread."""
-    options = {
-        "collection__deterministic": True,
-        "tau__policy": policy,
-        "behaviors__TauAgent__checkpoint_interval": 60,
-        "behaviors__TauAgent__keep_checkpoints": 0,
-        "behaviors__TauAgent__hyperparameters__buffer_size": 24,
-        "behaviors__TauAgent__hyperparameters__batch_size": 8,
-    }
-    whole = train(tau_settings(tmp_path, "whole", **options, collection__learner="thread"))
-    apart = train(tau_settings(tmp_path, "apart", **options, collection__learner="process"))
+    options = {"tau__policy": case, "behaviors__TauAgent__checkpoint_interval": 60, **SMALL_BUFFERS}
+    made, generation = tau_settings, 1
+    if case == "replay":
+        options = {"behaviors__TauAgent__hyperparameters__save_replay_buffer": True}
+        made, generation = sac_settings, 2
+    options |= DETERMINISTIC
+    whole = train(made(tmp_path, "whole", **options, collection__learner="thread"))
+    apart = train(made(tmp_path, "apart", **options, collection__learner="process"))
     assert hashes(apart) == hashes(whole)
     assert logged(apart) == logged(whole)
     assert not list((whole.folder / "run_logs").glob("*.log"))
-    cut_off(whole, tmp_path / "cut", 1)
-    resumed = train(
-        tau_settings(tmp_path, "cut", **options, collection__learner="process", checkpoint_settings__resume=True)
-    )
+    cut_off(whole, tmp_path / "cut", generation)
+    resumed = train(made(tmp_path, "cut", **options, collection__learner="process", checkpoint_settings__resume=True))
     assert hashes(resumed) == hashes(whole)
     assert [path.name for path in (resumed.folder / "run_logs").glob("*.log")] == ["Learner-0.log"]
-
-
-@pytest.mark.slow
-def test_a_process_of_its_own_replays_the_same_to_the_bit(stage: Stage, tmp_path: Path) -> None:
-    options = {
-        "collection__deterministic": True,
-        "behaviors__TauAgent__hyperparameters__save_replay_buffer": True,
-    }
-    whole = train(sac_settings(tmp_path, "whole", **options, collection__learner="thread"))
-    apart = train(sac_settings(tmp_path, "apart", **options, collection__learner="process"))
-    assert hashes(apart) == hashes(whole)
-    cut_off(whole, tmp_path / "cut", 2)
-    resumed = train(
-        sac_settings(tmp_path, "cut", **options, collection__learner="process", checkpoint_settings__resume=True)
-    )
-    assert hashes(resumed) == hashes(whole)
 
 
 def test_resume_counts_on(stage: Stage, tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -484,15 +458,8 @@ def test_collection_goes_on_while_learning_until_the_age_is_at_its_bound(
 def test_an_update_that_meets_nan_is_skipped(
     stage: Stage, tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    update, calls = PPO.update, []
-
-    def sometimes(self: PPO, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
-        calls.append(progress)
-        if len(calls) == 2:
-            raise NonFiniteError("behavior 'TauAgent': the loss is NaN")
-        return update(self, work, progress, publish)
-
-    monkeypatch.setattr(PPO, "update", sometimes)
+    error = NonFiniteError("behavior 'TauAgent': the loss is NaN")
+    calls = failing_updates(monkeypatch, error, lambda number: number == 2)
     report = train(tau_settings(tmp_path), memory)
     assert report.exit_code == 0
     assert sum("update was skipped and the weights kept" in warning for warning in memory.warnings) == 1
@@ -532,18 +499,9 @@ def test_a_log_that_cannot_be_written_makes_the_run_no_success(
 def test_nan_again_and_again_ends_the_run_without_a_nan_on_disk(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    update, calls = PPO.update, []
-
-    def mostly(self: PPO, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
-        calls.append(progress)
-        if len(calls) > 1:
-            raise NonFiniteError("behavior 'TauAgent': the loss is NaN")
-        return update(self, work, progress, publish)
-
-    monkeypatch.setattr(PPO, "update", mostly)
+    failing_updates(monkeypatch, NonFiniteError("behavior 'TauAgent': the loss is NaN"))
     report = train(tau_settings(tmp_path))
-    assert report.outcome == "failed"
-    assert report.exit_code == 2
+    assert (report.outcome, report.exit_code) == ("failed", 2)
     assert all("the loss is NaN" in error for error in report.errors)
     checkpoints = [path for path in (report.folder / "checkpoints").iterdir() if path.is_dir()]
     assert checkpoints
@@ -553,15 +511,7 @@ def test_nan_again_and_again_ends_the_run_without_a_nan_on_disk(
 
 
 def test_a_defect_in_learning_is_no_silence(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    update, calls = PPO.update, []
-
-    def breaks(self: PPO, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
-        calls.append(progress)
-        if len(calls) > 1:
-            raise RuntimeError("shapes differ")
-        return update(self, work, progress, publish)
-
-    monkeypatch.setattr(PPO, "update", breaks)
+    failing_updates(monkeypatch, RuntimeError("shapes differ"))
     report = train(tau_settings(tmp_path))
     assert report.outcome == "failed"
     assert "internal error: RuntimeError: shapes differ" in report.errors[0]
@@ -649,16 +599,14 @@ def test_a_stall_ends_the_run_and_says_who_waits(stage: Stage, tmp_path: Path, m
     monkeypatch.setattr(watch, "__defaults__", (0.1,))
     monkeypatch.setattr(ParallelTrainer.cancel, "__defaults__", (0.1,))
     report = train(tau_settings(tmp_path, env_settings__timeout_wait=1))
-    assert report.outcome == "failed"
-    assert report.exit_code == 2
+    assert (report.outcome, report.exit_code) == ("failed", 2)
     assert "pair 0 waits for engine 0 to answer a step; pair 1 waits for engine 1" in report.errors[0]
     assert all(pair.state is PairState.CANCELLED for pair in report.pairs)
     assert not stage.live
 
 
 def test_deterministic_engines_are_told_a_fresh_seed_each_generation(stage: Stage, tmp_path: Path) -> None:
-    settings = tau_settings(tmp_path, collection__deterministic=True, behaviors__TauAgent__checkpoint_interval=150)
-    train(settings)
+    train(tau_settings(tmp_path, **DETERMINISTIC, behaviors__TauAgent__checkpoint_interval=150))
     seeds = [(index, told["seed"]) for index, told in stage.told]
     assert [index for index, _ in seeds] == [0, 1, 0, 1, 0, 1]
     assert len({seed for _, seed in seeds}) == 6
@@ -671,25 +619,10 @@ def test_an_engine_that_fails_to_begin_anew_fails_alone(stage: Stage, tmp_path: 
             raise EngineExitedError("engine 0 ended")
 
     stage.before_reset = fail
-    settings = tau_settings(
-        tmp_path,
-        collection__deterministic=True,
-        behaviors__TauAgent__checkpoint_interval=150,
-        env_settings__max_lifetime_restarts=0,
-    )
-    report = train(settings)
+    rare: dict[str, Any] = {"behaviors__TauAgent__checkpoint_interval": 150, "env_settings__max_lifetime_restarts": 0}
+    report = train(tau_settings(tmp_path, **DETERMINISTIC, **rare))
     assert [pair.state for pair in report.pairs] == [PairState.FAILED, PairState.COMPLETED]
     assert not stage.live
-
-
-def test_learn_runs_until_its_behaviors_are_done(stage: Stage, tmp_path: Path, memory: Memory) -> None:
-    report = train(plain_settings(tmp_path, "Basic", env_settings__num_envs=2), memory, "learn")
-    assert report.outcome == "completed"
-    assert report.evaluation is None
-    assert report.verdict == "Exported: the last policy, after 400 decisions."
-    assert [path.name for path in report.models] == ["Basic.onnx"]
-    assert memory.summaries[-1].behavior == "Basic"
-    assert memory.results[0].behaviors[0].step >= 400
 
 
 HEIGHTS = [
@@ -709,9 +642,8 @@ def with_parameters(settings: RunSettings, parameters: dict[str, Any]) -> RunSet
 
 def test_lessons_follow_each_other_and_survive_a_resume(stage: Stage, tmp_path: Path, memory: Memory) -> None:
     lessons = {"scale": {"curriculum": HEIGHTS}, "gravity": 5.0}
-    report = train(
-        with_parameters(plain_settings(tmp_path, "3DBall", env_settings__num_envs=2), lessons), memory, "learn"
-    )
+    two: dict[str, Any] = {"env_settings__num_envs": 2}
+    report = train(with_parameters(plain_settings(tmp_path, "3DBall", **two), lessons), memory, "learn")
     told = [event.fields["message"] for event in memory.events if event.kind == "lesson"]
     assert told == ["scale: lesson 2 of 3, high", "scale: lesson 3 of 3, highest"]
     sent = [[values for index, values in stage.told if index == engine] for engine in range(2)]
@@ -723,13 +655,8 @@ def test_lessons_follow_each_other_and_survive_a_resume(stage: Stage, tmp_path: 
     assert (numbers[0], numbers[-1]) == (0.0, 2.0)
     assert any("scale: lesson 3 of 3, highest" in shown(snapshot) for snapshot in memory.snapshots)
     stage.told.clear()
-    more = plain_settings(
-        tmp_path,
-        "3DBall",
-        env_settings__num_envs=2,
-        checkpoint_settings__resume=True,
-        behaviors__TauAgent__max_steps=600,
-    )
+    longer: dict[str, Any] = {"checkpoint_settings__resume": True, "behaviors__TauAgent__max_steps": 600}
+    more = plain_settings(tmp_path, "3DBall", **two, **longer)
     assert train(with_parameters(more, lessons), memory, "learn").decisions > report.decisions
     assert [values["scale"].values for _, values in stage.told] == [(3.0, 4.0)] * 2, "in the lesson where it ended"
 
@@ -766,8 +693,7 @@ def test_a_run_begins_with_what_another_one_learned(
     stage: Stage, tmp_path: Path, memory: Memory, named: str, learner: str
 ) -> None:
     first = train(plain_settings(tmp_path, "Basic", "first"), None, "learn")
-    checkpoint = latest_checkpoint(first.folder / "checkpoints", "Basic").checkpoint
-    assert checkpoint is not None
+    checkpoint = newest(first.folder, "Basic")
     given: dict[str, Any] = {} if named == "path" else {"checkpoint_settings__initialize_from": "first"}
     place = {"run": None, "path": str(checkpoint.path), "bare": checkpoint.path.name}[named]
     settings = plain_settings(
@@ -813,13 +739,8 @@ def test_a_behavior_that_was_not_saved_begins_from_zero_beside_one_that_was(
 
 def test_a_network_that_does_not_fit_ends_the_run(stage: Stage, tmp_path: Path) -> None:
     train(plain_settings(tmp_path, "Basic", "first"), None, "learn")
-    settings = plain_settings(
-        tmp_path,
-        "Basic",
-        "second",
-        checkpoint_settings__initialize_from="first",
-        behaviors__TauAgent__network_settings__hidden_units=8,
-    )
+    other = {"behaviors__TauAgent__network_settings__hidden_units": 8}
+    settings = plain_settings(tmp_path, "Basic", "second", checkpoint_settings__initialize_from="first", **other)
     with pytest.raises(CheckpointError, match="The checkpoint's hidden units is 16, behavior 'Basic' needs 8"):
         train(settings, None, "learn")
     assert not (tmp_path / "second").exists()
@@ -843,6 +764,11 @@ def shown(snapshot: RunSnapshot) -> str:
 
 def test_a_plain_run_knows_nothing_of_a_task(stage: Stage, tmp_path: Path, memory: Memory) -> None:
     report = train(plain_settings(tmp_path, "Basic", env_settings__num_envs=2), memory, "learn")
+    assert (report.outcome, report.evaluation) == ("completed", None)
+    assert report.verdict == "Exported: the last policy, after 400 decisions."
+    assert [path.name for path in report.models] == ["Basic.onnx"]
+    assert memory.summaries[-1].behavior == "Basic"
+    assert memory.results[0].behaviors[0].step >= 400
     names = {name for summary in memory.summaries for name in summary.values}
     assert {name.partition("/")[0] for name in names} == {
         "Environment", "Losses", "Perf", "Policy", "Train",
@@ -853,17 +779,6 @@ def test_a_plain_run_knows_nothing_of_a_task(stage: Stage, tmp_path: Path, memor
     assert "success" not in shown(memory.snapshots[-1])
     assert all(pair.success_rate is None for pair in report.pairs)
     assert any(pair.mean_reward is not None for pair in report.pairs), "of an episode"
-
-
-def test_a_run_with_a_task_has_its_scalars_and_its_column(stage: Stage, tmp_path: Path, memory: Memory) -> None:
-    report = train(tau_settings(tmp_path), memory)
-    names = {name for summary in memory.summaries for name in summary.values}
-    assert {TauTask.keys.reward, TauTask.keys.success, keys.VALIDATION_ACCURACY} <= names
-    (task,) = [event for event in memory.events if event.kind == "task"]
-    assert task.fields == {"reward": "Tau/Mean Reward", "success": "Tau/Success Rate",
-                           "aggregated": "Tau/Aggregated Reward"}  # fmt: skip
-    assert "success" in shown(memory.snapshots[-1])
-    assert all(pair.success_rate is not None for pair in report.pairs)
 
 
 @pytest.mark.usefixtures("recurrent")

@@ -24,7 +24,7 @@ from tau_trainer.training.learning.handles import LocalLearner
 from tau_trainer.training.learning.policy_tracker import PolicyTracker
 from tau_trainer.training.pairs import collector
 from tau_trainer.training.stored import export_run
-from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train
+from tests.training.fakes import Memory, SceneEngine, Stage, begin, settings_from, tau_settings, train
 from tests.waiting import HANG_S
 
 SCORES = {"reward", "accuracy"}
@@ -32,9 +32,9 @@ STANDING = {"verdict", "p_value", "won", "lost"}
 
 
 @pytest.mark.usefixtures("drawn")
-def test_everything_is_in_the_folder(stage: Stage, tmp_path: Path) -> None:
+def test_what_a_run_leaves(stage: Stage, tmp_path: Path, memory: Memory) -> None:
     settings = tau_settings(tmp_path)
-    report = train(settings)
+    report = train(settings, memory)
     names = {path.name for path in report.folder.iterdir()}
     assert names == {
         "configuration.yaml", "run.json", "log.jsonl", "checkpoints", "TauAgent.onnx", "evaluation.json",
@@ -46,29 +46,29 @@ def test_everything_is_in_the_folder(stage: Stage, tmp_path: Path) -> None:
     assert about["seed"] == 7
     assert {"command", "versions", "git", "hardware", "started"} <= about.keys()
     assert (report.folder / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_content_of_the_evaluation(stage: Stage, tmp_path: Path) -> None:
-    report = train(tau_settings(tmp_path))
     evaluation = json.loads((report.folder / "evaluation.json").read_text())
     assert evaluation == json.loads(json.dumps(report.evaluation))
-    assert {"accuracy", "accuracy_train", "reward", "decisions", "decisions_per_second", "wall_seconds"} <= set(
-        evaluation
-    )
-    assert {"zeros", "ridge", "nearest", "logistic"} <= evaluation["baselines"].keys()
+    assert {"accuracy", "accuracy_train", "reward", "decisions_per_second", "wall_seconds"} <= evaluation.keys()
     assert (evaluation["rows"], evaluation["rows_validation"]) == (99, 99)
     assert evaluation["exported"] == "best"
-    assert all(
-        scores.keys() == {"decisions", "validation_accuracy", "validation_reward", *SCORES}
-        for scores in (evaluation["policies"]["best"], evaluation["policies"]["last"])
-    )
+    for which in ("best", "last"):
+        assert evaluation["policies"][which].keys() == {
+            "decisions", "validation_accuracy", "validation_reward", *SCORES
+        }  # fmt: skip
+    baselines = ["zeros", "constant", "majority", "ridge", "nearest", "logistic"]
+    assert list(evaluation["baselines"]) == baselines
     assert all(scores.keys() == SCORES | STANDING for scores in evaluation["baselines"].values())
-    assert evaluation["decisions"] == 400
-    assert evaluation["policy"] == "TauAgent"
+    assert (evaluation["decisions"], evaluation["policy"]) == (400, "TauAgent")
     assert {pair: values["decisions"] for pair, values in evaluation["pairs"].items()} == {"0": 200, "1": 200}
     assert report.verdict is not None
     assert "of 99 test answers right" in report.verdict
     assert "Exported: the" in report.verdict
+    result = memory.results[0]
+    assert (result.outcome, result.decisions, result.command) == ("completed", 400, "parallel")
+    assert result.score("accuracy") is not None
+    assert list(result.baselines) == baselines
+    assert set(result.files) == {"policy", "evaluation", "curve", "checkpoints", "log"}
+    assert all(path.exists() for path in result.files.values())
 
 
 def test_the_result_says_where_more_decisions_would_help(
@@ -227,16 +227,6 @@ def test_what_cannot_be_written_costs_nothing_else(
     assert STAGED_SUFFIX not in " ".join(path.name for path in report.folder.iterdir())
 
 
-def test_the_last_panel(stage: Stage, tmp_path: Path, memory: Memory) -> None:
-    train(tau_settings(tmp_path), memory)
-    result = memory.results[0]
-    assert (result.outcome, result.decisions, result.command) == ("completed", 400, "parallel")
-    assert result.score("accuracy") is not None
-    assert list(result.baselines) == ["zeros", "constant", "majority", "ridge", "nearest", "logistic"]
-    assert set(result.files) == {"policy", "evaluation", "curve", "checkpoints", "log"}
-    assert all(path.exists() for path in result.files.values())
-
-
 BASIC = """
 behaviors:
   Basic:
@@ -251,10 +241,7 @@ env_settings: {env_path: "headless:basic", seed: 3}
 
 def _basic(folder: Path, **overrides: Any) -> RunSettings:
     """One agent, and settings that name a behavior which nobody has."""
-    config = folder / "basic.yaml"
-    config.write_text(BASIC, "utf-8")
-    given = {"checkpoint_settings.results_dir": str(folder), "checkpoint_settings.run_id": "run"}
-    return load_settings(config, given | {key.replace("__", "."): value for key, value in overrides.items()})
+    return settings_from(BASIC, folder, **overrides)
 
 
 ABSENT = (

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from tau_trainer.metrics import MetricsHub
-from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.training.agents import Tally
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.loop import UpdateLoop
 from tau_trainer.training.learning.self_play import SelfPlay
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pairs.coordinator import RunCoordinator
+from tests.training.fakes import newest
 from tests.training.learners import make_learner
 from tests.training.test_checkpointing import KilledError, failing_at, keeper, learned
 
@@ -66,8 +66,7 @@ def test_a_round_saves_all_learners_and_every_pair(make: Any, hub: MetricsHub, t
     assert asyncio.run(made.round_over())
     assert made.generation == 1
     for name in "AB":
-        checkpoint = latest_checkpoint(tmp_path / "checkpoints", name).checkpoint
-        assert checkpoint is not None
+        checkpoint = newest(tmp_path, name)
         assert checkpoint.manifest["generation"] == 1
         assert checkpoint.manifest["pairs"] == {"0": 10, "1": 20}
         assert checkpoint.set_id == (1, ("A", "B"))

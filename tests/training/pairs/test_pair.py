@@ -187,15 +187,12 @@ def test_goodbye_of_who_is_not_to_be_replaced() -> None:
     assert trainer.seen == ["first", "next"]
 
 
-def test_finishing_from_outside_ends_after_the_exchange() -> None:
+async def test_finishing_from_outside_ends_after_the_exchange() -> None:
     pair, _ = pair_of(FakeEnvironment(), 500)
 
-    async def work() -> None:
-        await pair.initialize()
-        pair.finishing = True
-        await pair.start()
-
-    asyncio.run(work())
+    await pair.initialize()
+    pair.finishing = True
+    await pair.start()
     assert pair.finished
     assert not pair.complete
 
@@ -203,15 +200,12 @@ def test_finishing_from_outside_ends_after_the_exchange() -> None:
 @pytest.mark.parametrize(
     ("script", "seen"), [([], "anew"), ([EngineExitedError("gone")], "fresh")], ids=["reset", "replaced"]
 )
-def test_begin_anew(script: list[Exception | None], seen: str) -> None:
+async def test_begin_anew(script: list[Exception | None], seen: str) -> None:
     environment = FakeEnvironment(script)
     pair, trainer = pair_of(environment)
 
-    async def work() -> None:
-        await pair.initialize()
-        await pair.begin_anew()
-
-    asyncio.run(work())
+    await pair.initialize()
+    await pair.begin_anew()
     assert environment.log == ["start 4", "reset 4"]
     assert trainer.seen[-1] == seen
     assert trainer.abandoned >= 1
@@ -239,7 +233,7 @@ def test_metrics() -> None:
     assert pair.metrics().error == "lost"
 
 
-def test_it_starts_while_its_environment_begins_or_is_replaced() -> None:
+async def test_it_starts_while_its_environment_begins_or_is_replaced() -> None:
     """Only then is nothing lost when it is ended at once."""
     seen: list[bool] = []
 
@@ -259,14 +253,11 @@ def test_it_starts_while_its_environment_begins_or_is_replaced() -> None:
     environment = Watched([EngineExitedError("gone"), EngineExitedError("gone")])
     pair, _ = pair_of(environment)
 
-    async def work() -> None:
-        await pair.initialize()
+    await pair.initialize()
+    await pair.advance()
+    environment.recovers = False
+    with pytest.raises(EngineExitedError):
         await pair.advance()
-        environment.recovers = False
-        with pytest.raises(EngineExitedError):
-            await pair.advance()
-
-    asyncio.run(work())
     assert seen == [True, False, True, False, True]
     assert not pair.starting
 

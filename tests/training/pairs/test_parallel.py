@@ -11,7 +11,7 @@ from tau_trainer.metrics import MetricsHub, PairState
 from tau_trainer.training.pairs.pair import Pair
 from tests.training.fakes import Memory
 from tests.training.pairs.pairs import Make, Team
-from tests.waiting import HANG_S
+from tests.waiting import HANG_S, until
 
 
 def most_at_once(team: Team) -> Callable[[], int]:
@@ -91,34 +91,28 @@ def test_each_pair_is_evaluated_as_it_ends(make: Make, *, evaluates: bool) -> No
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_cancel_reaches_running_pairs_and_those_that_wait(make: Make, deterministic: bool) -> None:
+async def test_cancel_reaches_running_pairs_and_those_that_wait(make: Make, deterministic: bool) -> None:
     """The original cancelled a token that nobody looked at, and threw where a pair waited."""
     team = make(4, 2, exchanges=1_000_000, pause_s=0.001, deterministic=deterministic)
 
-    async def work() -> None:
-        running = asyncio.create_task(team.parallel.run())
-        await asyncio.sleep(0.05)
-        assert [pair.id for pair in team.parallel.active] == [0, 1]
-        await asyncio.wait_for(team.parallel.cancel(), HANG_S)
-        await asyncio.wait_for(running, HANG_S)
-
-    asyncio.run(work())
+    running = asyncio.create_task(team.parallel.run())
+    await asyncio.to_thread(until, lambda: len(team.parallel.active) == 2)
+    assert [pair.id for pair in team.parallel.active] == [0, 1]
+    await asyncio.wait_for(team.parallel.cancel(), HANG_S)
+    await asyncio.wait_for(running, HANG_S)
     assert team.states == ["Cancelled"] * 4
     assert {"stop 0", "stop 1"} <= set(team.log), "running pairs came to a good end"
     assert not {"initialize 2", "initialize 3"} & set(team.log), "pairs that waited never began"
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_cancel_ends_pairs_that_hang(make: Make, deterministic: bool) -> None:
+async def test_cancel_ends_pairs_that_hang(make: Make, deterministic: bool) -> None:
     team = make(3, 2, exchanges=5, pause_s=1000.0, deterministic=deterministic)
 
-    async def work() -> None:
-        running = asyncio.create_task(team.parallel.run())
-        await asyncio.sleep(0.02)
-        await asyncio.wait_for(team.parallel.cancel(0.05), HANG_S)
-        await asyncio.wait_for(running, HANG_S)
-
-    asyncio.run(work())
+    running = asyncio.create_task(team.parallel.run())
+    await asyncio.sleep(0.02)
+    await asyncio.wait_for(team.parallel.cancel(0.05), HANG_S)
+    await asyncio.wait_for(running, HANG_S)
     assert team.states == ["Cancelled"] * 3
     assert "kill 0" in team.log
     assert not any(pair.running for pair in team.pairs)
@@ -143,17 +137,14 @@ def test_an_ended_pair_keeps_its_state(make: Make, hub: MetricsHub, memory: Memo
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_cancel_does_not_wait_for_environments_that_have_yet_to_begin(make: Make, deterministic: bool) -> None:
+async def test_cancel_does_not_wait_for_environments_that_have_yet_to_begin(make: Make, deterministic: bool) -> None:
     team = make(3, 2, exchanges=5, pause_s=1000.0, deterministic=deterministic)
     for pair in team.pairs:
         pair.starting = True
 
-    async def work() -> None:
-        running = asyncio.create_task(team.parallel.run())
-        await asyncio.sleep(0.02)
-        await asyncio.wait_for(team.parallel.cancel(1000.0), HANG_S)
-        await asyncio.wait_for(running, HANG_S)
-
-    asyncio.run(work())
+    running = asyncio.create_task(team.parallel.run())
+    await asyncio.sleep(0.02)
+    await asyncio.wait_for(team.parallel.cancel(1000.0), HANG_S)
+    await asyncio.wait_for(running, HANG_S)
     assert team.states == ["Cancelled"] * 3
     assert not any(pair.running for pair in team.pairs)

@@ -13,7 +13,7 @@ import torch
 from tau_trainer.algorithms.batched.population import Population
 from tau_trainer.envs.batched import BatchedEnv, Draws, Outcome, State
 from tau_trainer.errors import CheckpointError, SettingsError
-from tau_trainer.metrics import PairState, keys, read_log
+from tau_trainer.metrics import PairState, RunReport, keys, read_log
 from tau_trainer.specs import FloatArray
 from tau_trainer.tau.batched import TauBatched
 from tau_trainer.tau.task import TauTask
@@ -24,6 +24,12 @@ from tau_trainer.training.stored import evaluate_run, export_run
 from tests.training.fakes import Memory, begin, sac_settings, train
 from tests.training.pairs.populations import STEPS, assert_same, newest, settings
 from tests.waiting import HANG_S
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> RunReport:
+    """A run of three pairs that nothing disturbed."""
+    return train(settings(tmp_path_factory.mktemp("three"), tau__pairs=3))
 
 
 def test_pairs_leave_what_pairs_leave(tmp_path: Path, memory: Memory) -> None:
@@ -55,13 +61,10 @@ def test_pairs_leave_what_pairs_leave(tmp_path: Path, memory: Memory) -> None:
     assert read_log(report.folder / "log.jsonl")
 
 
-def test_a_pair_does_not_depend_on_how_many_there_are(tmp_path: Path) -> None:
-    several, alone = (
-        train(settings(tmp_path, "several", tau__pairs=3)),
-        train(settings(tmp_path, "alone", tau__pairs=1)),
-    )
-    assert_same(newest(several, 0), newest(alone, 0), 1e-4)
-    first, second = newest(several, 0).tensors, newest(several, 1).tensors
+def test_a_pair_does_not_depend_on_how_many_there_are(tmp_path: Path, three: RunReport) -> None:
+    alone = train(settings(tmp_path, tau__pairs=1))
+    assert_same(newest(three, 0), newest(alone, 0), 1e-4)
+    first, second = newest(three, 0).tensors, newest(three, 1).tensors
     assert (first["model.action.weight"] != second["model.action.weight"]).any()
     assert (first["world.row"] != second["world.row"]).any(), "every pair has prompts of its own"
 
@@ -101,20 +104,13 @@ def _short_episodes(self: TauTask, seed: torch.Tensor, device: str) -> BatchedEn
     return TauBatched(len(seed), seed=seed, device=device, max_decisions=11)
 
 
-def test_a_pair_that_meets_nan_is_named_and_the_others_go_on(tmp_path: Path, memory: Memory) -> None:
-    whole = train(settings(tmp_path, "whole", tau__pairs=3))
+def test_a_pair_that_meets_nan_is_named_and_the_others_go_on(tmp_path: Path, memory: Memory, three: RunReport) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TauTask, "batched_env", _spoiled)
-        report = train(settings(tmp_path, "spoiled", tau__pairs=3), memory)
+        report = train(settings(tmp_path, tau__pairs=3), memory)
         learned = [newest(report, pair) for pair in range(3)]
-        again = settings(
-            tmp_path,
-            "spoiled",
-            tau__pairs=3,
-            checkpoint_settings__resume=True,
-            behaviors__TauAgent__max_steps=STEPS + 200,
-        )
-        resumed = train(again, memory)
+        more: dict[str, Any] = {"checkpoint_settings__resume": True, "behaviors__TauAgent__max_steps": STEPS + 200}
+        resumed = train(settings(tmp_path, tau__pairs=3, **more), memory)
     for one in (report, resumed):
         assert [pair.state for pair in one.pairs] == [PairState.COMPLETED, PairState.FAILED, PairState.COMPLETED]
         assert one.exit_code == 1
@@ -123,7 +119,7 @@ def test_a_pair_that_meets_nan_is_named_and_the_others_go_on(tmp_path: Path, mem
     assert report.pairs[1].decisions < STEPS
     assert any("pair 1 failed" in sentence for sentence in memory.warnings)
     for pair in (0, 2):
-        assert_same(learned[pair], newest(whole, pair), 1e-5)
+        assert_same(learned[pair], newest(three, pair), 1e-5)
 
 
 class _Spoiled(TauBatched):

@@ -63,61 +63,50 @@ def test_who_waits_for_whom() -> None:
 
 
 @pytest.mark.parametrize("others", [0, 1])
-def test_no_movement_is_a_stall(clock: Clock, others: int) -> None:
+async def test_no_movement_is_a_stall(clock: Clock, others: int) -> None:
     """Also while other pairs wait for an engine that may join."""
     pairs = [fake_pair(number, awaited=True) for number in range(1 + others)]
     for other in pairs[1:]:
         other.absent = "no engine has joined"
 
-    async def work() -> None:
-        watching = asyncio.create_task(watch(lambda: pairs, list, STALL_S, 0.0))
-        await clock.pass_by(0.0)
-        await clock.pass_by(STALL_S)
-        assert not watching.done()
-        await clock.pass_by(0.1)
-        with pytest.raises(
-            StalledError, match=r"nothing has moved for 100 s: pair 0 waits for engine 0.*--timeout-wait"
-        ):
-            await asyncio.wait_for(watching, HANG_S)
-
-    asyncio.run(work())
+    watching = asyncio.create_task(watch(lambda: pairs, list, STALL_S, 0.0))
+    await clock.pass_by(0.0)
+    await clock.pass_by(STALL_S)
+    assert not watching.done()
+    await clock.pass_by(0.1)
+    with pytest.raises(StalledError, match=r"nothing has moved for 100 s: pair 0 waits for engine 0.*--timeout-wait"):
+        await asyncio.wait_for(watching, HANG_S)
 
 
-def test_while_a_person_has_stopped_the_game_nothing_has_to_move(clock: Clock) -> None:
+async def test_while_a_person_has_stopped_the_game_nothing_has_to_move(clock: Clock) -> None:
     pair = fake_pair(0, awaited=True)
     pair.absent = "the Unity editor stopped the game"
 
-    async def work() -> None:
-        watching = asyncio.create_task(watch(lambda: [pair], list, STALL_S, 0.0))
-        for _ in range(4):
-            await clock.pass_by(3 * STALL_S)
-        assert not watching.done()
-        pair.absent = None
-        await clock.pass_by(0.9 * STALL_S)
-        assert not watching.done(), "from now on"
-        await clock.pass_by(0.2 * STALL_S)
-        with pytest.raises(StalledError):
-            await asyncio.wait_for(watching, HANG_S)
-
-    asyncio.run(work())
+    watching = asyncio.create_task(watch(lambda: [pair], list, STALL_S, 0.0))
+    for _ in range(4):
+        await clock.pass_by(3 * STALL_S)
+    assert not watching.done()
+    pair.absent = None
+    await clock.pass_by(0.9 * STALL_S)
+    assert not watching.done(), "from now on"
+    await clock.pass_by(0.2 * STALL_S)
+    with pytest.raises(StalledError):
+        await asyncio.wait_for(watching, HANG_S)
 
 
 @pytest.mark.parametrize("what", ["exchange", "update", "restart", "state"])
-def test_any_movement_is_enough(clock: Clock, what: str) -> None:
+async def test_any_movement_is_enough(clock: Clock, what: str) -> None:
     pair, loop = fake_pair(0, awaited=True), fake_loop(idle=True)
 
-    async def work() -> None:
-        watching = asyncio.create_task(watch(lambda: [pair], lambda: [loop], STALL_S, 0.0))
+    watching = asyncio.create_task(watch(lambda: [pair], lambda: [loop], STALL_S, 0.0))
+    await clock.pass_by(0.0)
+    for turn in range(8):
+        clock.now += 0.6 * STALL_S
+        pair.environment.exchanges += what == "exchange"
+        pair.environment.restarts += what == "restart"
+        loop.learner.policy.version += what == "update"
+        if what == "state":
+            pair.state = PairState.PREPARING if turn % 2 == 0 else PairState.TRAINING
         await clock.pass_by(0.0)
-        for turn in range(8):
-            clock.now += 0.6 * STALL_S
-            pair.environment.exchanges += what == "exchange"
-            pair.environment.restarts += what == "restart"
-            loop.learner.policy.version += what == "update"
-            if what == "state":
-                pair.state = PairState.PREPARING if turn % 2 == 0 else PairState.TRAINING
-            await clock.pass_by(0.0)
-        assert not watching.done()
-        watching.cancel()
-
-    asyncio.run(work())
+    assert not watching.done()
+    watching.cancel()
