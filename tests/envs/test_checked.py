@@ -15,7 +15,7 @@ from tau_trainer.envs import open_source
 from tau_trainer.envs.checked import CheckedEnv, check_observation, checked
 from tau_trainer.errors import EnvironmentFaultError
 from tau_trainer.settings import load_settings
-from tests.envs.gyms import Probe, environment_of, run, vector
+from tests.envs.gyms import Probe, environment_of, playing, vector
 from tests.envs.playing import Sentences, play
 from tests.envs.wrong import Wrong, failure
 
@@ -71,15 +71,12 @@ def test_a_wrong_reset(begun: Any, sentence: str, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("value", [np.float32(2.0), 3, True, np.array(1.5), np.int64(4)])
-def test_numbers_of_any_kind_are_fine(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_numbers_of_any_kind_are_fine(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Wrong, "said", {"reward": value, "terminated": np.bool_(False), "truncated": 0})
     environment = environment_of(vector(Wrong, copies=1))
-
-    async def work() -> None:
+    async with playing(environment):
         (batch,) = await play(environment, await environment.start({}), 1)
         assert batch.reward.tolist() == [float(value)]
-
-    run(environment, work)
 
 
 NESTED = spaces.Dict(
@@ -142,12 +139,9 @@ def test_beneath_gymnasiums_wrappers_and_above_an_authors() -> None:
         env.step(0)
 
 
-def test_gymnasiums_own_are_not_checked_again(tmp_path: Path) -> None:
+async def test_gymnasiums_own_are_not_checked_again(tmp_path: Path) -> None:
     settings = load_settings(None, {"env_settings.env_path": "gym:CartPole-v1", "env_settings.seed": 1})
     environment: Any = open_source(settings, 1, tmp_path).make(0, lambda _: None, Sentences())
-
-    async def work() -> None:
+    async with playing(environment):
         await environment.start({})
         assert not any(isinstance(env, CheckedEnv) for env in environment._env.envs)
-
-    run(environment, work)

@@ -288,7 +288,7 @@ def test_what_is_not_there(name: str, text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of pygame, as it is imported
-def test_a_real_one_is_played_as_by_hand(tmp_path: Path) -> None:
+async def test_a_real_one_is_played_as_by_hand(tmp_path: Path) -> None:
     from mpe2 import simple_spread_v3
 
     env = simple_spread_v3.parallel_env(max_cycles=4, continuous_actions=True)
@@ -299,23 +299,19 @@ def test_a_real_one_is_played_as_by_hand(tmp_path: Path) -> None:
         tmp_path,
     )
     environment = source.make(0, lambda _: None, Sentences())
-
-    async def main() -> None:
-        (batch,) = await environment.start({})
-        assert (batch.obs[0] == np.stack(list(expected.values()))).all()
-        for step in range(4):
-            chosen = np.linspace(-1, 1, 15, dtype=np.float32).reshape(3, 5)
-            obs, rewards, _, _, _ = env.step(dict(zip(env.agents, (chosen + 1) / 2, strict=True)))
-            environment.answer({"agent": Actions(chosen, np.zeros((3, 0), np.int32))})
-            (batch,) = await environment.next()
-            part: Any = batch.terminals if step == 3 else batch
-            assert np.allclose(part.obs[0], np.stack(list(obs.values())))
-            assert np.allclose(part.reward, list(rewards.values()))
-        assert batch.terminals.truncated.tolist() == [True] * 3
-        assert batch.agent_ids.tolist() == [0, 1, 2]
-        await environment.close()
-
-    asyncio.run(main())
+    (batch,) = await environment.start({})
+    assert (batch.obs[0] == np.stack(list(expected.values()))).all()
+    for step in range(4):
+        chosen = np.linspace(-1, 1, 15, dtype=np.float32).reshape(3, 5)
+        obs, rewards, _, _, _ = env.step(dict(zip(env.agents, (chosen + 1) / 2, strict=True)))
+        environment.answer({"agent": Actions(chosen, np.zeros((3, 0), np.int32))})
+        (batch,) = await environment.next()
+        part: Any = batch.terminals if step == 3 else batch
+        assert np.allclose(part.obs[0], np.stack(list(obs.values())))
+        assert np.allclose(part.reward, list(rewards.values()))
+    assert batch.terminals.truncated.tolist() == [True] * 3
+    assert batch.agent_ids.tolist() == [0, 1, 2]
+    await environment.close()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
