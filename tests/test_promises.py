@@ -73,14 +73,14 @@ def train(settings: RunSettings, command: Any = "parallel") -> RunReport:
     return begin(settings, command=command).wait(HANG_S)
 
 
-def hurry(monkeypatch: pytest.MonkeyPatch, stage: str, seconds: float) -> None:
-    """Engines that should ``stage`` are waited for so long; where they start, as long as the settings say."""
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines that should ask for a decision get half a second; where they start, as long as the settings say."""
     next_message = Engine._next_message
 
     def wait_less(self: Engine) -> asyncio.Future[bytes]:
         waiting = next_message(self)
-        if self.stage == stage:
-            self._wait.since += seconds - self._options.timeout_s
+        if self.stage == "ask for a decision":
+            self._wait.since += 0.5 - self._options.timeout_s
         return waiting
 
     monkeypatch.setattr(Engine, "_next_message", wait_less)
@@ -124,17 +124,10 @@ def hashes(folder: Path) -> dict[str, str]:
 # --- engines that fail ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fault", ["crash", "stall", "malformed", "nan-observation", "nan-reward"])
-def test_a_broken_engine_costs_its_own_open_trajectories_only(
-    tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if fault == "stall":  # the others are noticed at once, and a busy machine may take longer
-        hurry(monkeypatch, "answer a step", 3.0)
-    settings = ball_settings(
-        tmp_path / "results",
-        [fault, "--fault-once", str(tmp_path / "happened")],
-        env_settings__timeout_wait=30,
-    )
+@pytest.mark.parametrize("fault", ["crash", "nan-observation"])
+def test_a_broken_engine_costs_its_own_open_trajectories_only(tmp_path: Path, fault: str) -> None:
+    """Other faults end in the same way: tests/envs/test_engines.py."""
+    settings = ball_settings(tmp_path / "results", [fault, "--fault-once", str(tmp_path / "happened")])
     report = train(settings, "learn")
     assert (tmp_path / "happened").exists()
     assert report.outcome == "completed"
@@ -377,7 +370,7 @@ def test_a_mistake_gets_one_sentence_and_leaves_nothing(
 ) -> None:
     if name == "no program" and os.name == "nt":
         pytest.skip("every file is executable there")
-    hurry(monkeypatch, "ask for a decision", 0.5)
+    hurry(monkeypatch)
     folder = tmp_path / "here"
     _prepare(folder)
     monkeypatch.chdir(folder)

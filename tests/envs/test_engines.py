@@ -40,7 +40,7 @@ from tau_trainer.specs import ActionSpec, StepBatch
 from tests.bridge.conftest import client, free_port
 from tests.bridge.oracle import Agent, engine_message, simple_spec
 from tests.envs.playing import Sentences, zeros
-from tests.training.fakes import SceneEngine, Stage, launched, nothing
+from tests.training.fakes import Hook, SceneEngine, Stage, launched, nothing
 from tests.waiting import HANG_S
 
 AGENTS = 4
@@ -101,11 +101,16 @@ async def play(worker: Environment, batches: list[StepBatch], steps: int) -> tup
     return batches, None
 
 
-async def test_a_sound_engine(workers: Workers) -> None:
-    worker = workers()
-    waited_for = [worker.waits_for]
-    assert worker.specs == {}
-    batches, error = await play(worker, await worker.start({}), 5)
+async def test_a_sound_engine_and_a_port_that_is_taken_meanwhile(workers: Workers) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(PortInUseError, match=f"port {port} is taken"):
+            await workers(port=port, fixed_port=True).start({})
+        worker = workers(port=port)
+        assert worker.specs == {}
+        first = await worker.start({})
+    waited_for = [workers().waits_for]
+    batches, error = await play(worker, first, 5)
     assert error is None
     worker.answer(zeros(worker, batches))
     step = asyncio.create_task(worker.next())
@@ -117,10 +122,11 @@ async def test_a_sound_engine(workers: Workers) -> None:
     (again,) = await worker.reset({"num_agents": float(AGENTS)})
     assert len(again) == len(batches[0]) == AGENTS
     engine = worker.engine
-    await worker.close()
-    assert worker.engine is None
     assert engine is not None
     assert engine.process is not None
+    assert engine.port != port
+    await worker.close()
+    assert worker.engine is None
     assert engine.process.returncode == 0
     assert (worker.restarts, workers.events) == (0, [])
 
@@ -138,16 +144,17 @@ async def test_an_engine_that_fails_is_replaced_and_plays_on(
     workers: Workers, tmp_path: Path, fault: str, kind: type[EngineError], sentence: str
 ) -> None:
     worker = workers("--fault", fault, "--fault-after", "4", "--fault-once", str(tmp_path / "failed"))
-    batches = await worker.start({})
+    await worker.start({"num_agents": 2.0})
+    batches = await worker.reset({"num_agents": 3.0})
     assert worker.engine is not None
     if fault == "stall":  # engines may take their time to connect
         worker.engine._options = replace(worker.engine._options, timeout_s=0.6)
     batches, error = await play(worker, batches, 30)
     assert isinstance(error, kind)
     assert worker.engine.process is not None
-    first, port = worker.engine.process.pid, worker.engine.port
+    first = worker.engine.process.pid
     batches = await worker.recover(error)
-    assert len(batches[0]) == AGENTS
+    assert len(batches[0]) == 3, "as the last reset said"
     assert worker.engine.process.pid != first
     _, error = await play(worker, batches, 20)
     assert error is None
@@ -155,30 +162,33 @@ async def test_an_engine_that_fails_is_replaced_and_plays_on(
     (event,) = workers.events
     assert event.startswith(sentence) or sentence in event
     assert event.endswith("; starting it again in 0.01 s (restart 1)")
-    assert port
 
 
-async def test_a_spent_budget_raises_the_last_error_with_the_reason(workers: Workers) -> None:
-    worker = workers("--fault", "crash", "--fault-after", "2", budget=workers.budget(2))
-    batches = await worker.start({})
-    for restart in (1, 2):
-        batches, error = await play(worker, batches, 10)
-        assert isinstance(error, EngineExitedError)
-        batches = await worker.recover(error)
-        assert worker.restarts == restart
-    _, error = await play(worker, batches, 10)
-    assert isinstance(error, EngineExitedError)
-    with pytest.raises(EngineExitedError, match=r"restarted 2 times, the most that max_lifetime_restarts allows\)"):
-        await worker.recover(error)
-    assert worker.engine is not None
-    assert worker.engine.process is not None
-    assert worker.engine.process.returncode == 70
+def fails_after(exchanges: int) -> Hook:
+    """An engine ends once it has had so many exchanges."""
+
+    async def fail(engine: SceneEngine) -> None:
+        if engine.exchanges > exchanges:
+            raise EngineExitedError(f"engine {engine.index} ended")
+
+    return fail
 
 
-async def test_an_engine_that_never_stepped_is_not_restarted(workers: Workers) -> None:
-    worker = workers("--fault", "crash", "--fault-after", "1")
-    _, error = await play(worker, await worker.start({}), 10)
+async def failed(
+    stage: Stage, folder: Path, exchanges: int, told: Sentences | None = None, **overrides: Any
+) -> tuple[EngineWorker, EngineError]:
+    """A worker whose engine has ended in this way."""
+    stage.before_step = fails_after(exchanges)
+    source = source_of(folder, **{"env_settings__restarts_rate_limit_n": -1} | overrides)
+    worker = source.make(0, lambda stat: None, Sentences() if told is None else told)
+    assert isinstance(worker, EngineWorker)
+    _, error = await play(worker, await worker.start({}), 20)
     assert error is not None
+    return worker, error
+
+
+async def test_an_engine_that_never_stepped_is_not_restarted(stage: Stage, tmp_path: Path) -> None:
+    worker, error = await failed(stage, tmp_path, 0)
     with pytest.raises(EngineExitedError) as raised:
         await worker.recover(error)
     assert raised.value is error
@@ -217,12 +227,13 @@ async def test_a_build_that_has_played_anywhere_is_started_again(stage: Stage, t
     ]
 
 
-async def test_a_replacement_that_cannot_start_costs_budget_too(workers: Workers, tmp_path: Path) -> None:
-    worker = workers("--fault", "crash", "--fault-after", "3", budget=workers.budget(3))
-    _, error = await play(worker, await worker.start({}), 10)
-    assert error is not None
-    worker._launch = LaunchSpec((str(tmp_path / "gone"),))
-    with pytest.raises(LaunchError, match=r"cannot start .* \(not started again: it was restarted 3 times"):
+async def test_a_replacement_that_cannot_start_costs_budget_too(stage: Stage, tmp_path: Path) -> None:
+    async def gone(engine: SceneEngine) -> None:
+        raise LaunchError("cannot start it")
+
+    worker, error = await failed(stage, tmp_path, 2, env_settings__max_lifetime_restarts=3)
+    stage.before_start = gone
+    with pytest.raises(LaunchError, match=r"cannot start it \(not started again: it was restarted 3 times"):
         await worker.recover(error)
     assert worker.restarts == 3
 
@@ -251,57 +262,29 @@ async def test_an_engine_that_somebody_else_starts_is_not_restarted(workers: Wor
     assert worker.restarts == 0
 
 
-async def test_a_replacement_gets_the_parameters_of_the_last_reset(workers: Workers, tmp_path: Path) -> None:
-    worker = workers("--fault", "crash", "--fault-after", "5", "--fault-once", str(tmp_path / "failed"))
-    await worker.start({"num_agents": 2.0})
-    _, error = await play(worker, await worker.reset({"num_agents": 3.0}), 10)
-    assert error is not None
-    (batch,) = await worker.recover(error)
-    assert len(batch) == 3
-
-
 async def test_an_engine_that_has_proved_itself_waits_briefly_again(
-    workers: Workers, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RestartBudget, "PROOF_STEPS", 4)
-    budget = workers.budget(-1)
-    budget.spend()
-    budget.spend()
-    worker = workers("--fault", "crash", "--fault-after", "6", budget=budget)
-    _, error = await play(worker, await worker.start({}), 20)
-    assert error is not None
+    told = Sentences()
+    worker, error = await failed(stage, tmp_path, 6, told)
+    worker._budget.spend()
+    worker._budget.spend()
     await worker.recover(error)
-    assert workers.events[0].endswith("in 0.01 s (restart 3)")
+    assert told[0].endswith("in 0.001 s (restart 3)")
 
 
-@pytest.mark.parametrize("fixed", [True, False])
-async def test_a_port_that_is_taken_meanwhile(workers: Workers, fixed: bool) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        worker = workers(port=port, fixed_port=fixed)
-        if fixed:
-            with pytest.raises(PortInUseError, match=f"port {port} is taken"):
-                await worker.start({})
-            return
-        await worker.start({})
-        assert worker.engine is not None
-        assert worker.engine.port != port
-        await worker.close()
-
-
-async def test_cancelling_a_restart_leaves_no_engine(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cancelling_a_restart_leaves_no_engine(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 1000.0)
-    worker = workers("--fault", "crash", "--fault-after", "3")
-    _, error = await play(worker, await worker.start({}), 10)
-    assert error is not None
+    worker, error = await failed(stage, tmp_path, 2)
     recovering = asyncio.create_task(worker.recover(error))
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0.1)
     recovering.cancel()
     with pytest.raises(asyncio.CancelledError):
         await recovering
-    assert worker.engine is not None
-    assert worker.engine.process is not None
-    assert worker.engine.process.returncode == 70
+    assert (stage.live, stage.starts) == (set(), [0])
 
 
 # --- what engines are started and told --------------------------------------------------------------------------------
@@ -464,26 +447,15 @@ async def test_what_a_package_leaves_open_is_told_when_it_is_met(stage: Stage, t
     assert [sentence for sentence in told if "camera" in sentence] == ["sensor 'camera' sends uncompressed images"]
 
 
-def test_the_budget_is_that_of_the_settings_and_every_restart_is_told(stage: Stage, tmp_path: Path) -> None:
+async def test_the_budget_is_that_of_the_settings_and_every_restart_is_told(stage: Stage, tmp_path: Path) -> None:
     told = Sentences()
-    limits: dict[str, Any] = {"env_settings__max_lifetime_restarts": 3, "env_settings__restarts_rate_limit_n": -1}
-
-    async def fail(engine: SceneEngine) -> None:
-        if engine.exchanges > 2:
-            raise EngineExitedError("engine 0 ended")
-
-    stage.before_step = fail
-    worker = source_of(tmp_path, **limits).make(0, lambda stat: None, told)
-
-    async def main() -> None:
-        batches = await worker.start({})
-        while True:
-            batches, error = await play(worker, batches, 10)
-            assert error is not None
-            batches = await worker.recover(error)
-
-    with pytest.raises(EngineExitedError, match="restarted 3 times, the most that max_lifetime_restarts allows"):
-        asyncio.run(main())
+    worker, error = await failed(stage, tmp_path, 2, told, env_settings__max_lifetime_restarts=3)
+    for restart in (1, 2, 3):
+        _, again = await play(worker, await worker.recover(error), 10)
+        assert isinstance(again, EngineExitedError)
+        assert worker.restarts == restart
+    with pytest.raises(EngineExitedError, match=r"restarted 3 times, the most that max_lifetime_restarts allows\)"):
+        await worker.recover(error)
     assert len(told) == 3
 
 
