@@ -31,7 +31,7 @@ from tau_trainer.bridge.ports import has_ipv6
 from tau_trainer.bridge.protocol import METHOD
 from tau_trainer.bridge.server import EngineServer
 from tau_trainer.bridge.server import _Link as HttpLink
-from tau_trainer.errors import EngineDisconnectedError, EngineExitedError, PortInUseError
+from tau_trainer.errors import EngineDisconnectedError, PortInUseError
 from tests.bridge.conftest import Client, client
 from tests.waiting import HANG_S
 
@@ -58,15 +58,11 @@ async def echo(server: Server, engine: Client, data: bytes) -> bytes:
     return await call
 
 
-async def test_messages_of_every_size(server: Server) -> None:
+async def test_many_messages_of_every_size(server: Server) -> None:
     with client(server.port) as engine:
         for size in (0, 1, 16_384, 65_536, 4 * 2**20 + 1, 20 * 2**20):
             data = bytes(range(256)) * (size // 256 + 1)
             assert await echo(server, engine, data[:size]) == data[:size][::-1]
-
-
-async def test_many_calls(server: Server) -> None:
-    with client(server.port) as engine:
         for i in range(300):
             assert await echo(server, engine, f"call {i}".encode()) == f"call {i}".encode()[::-1]
 
@@ -342,35 +338,6 @@ async def test_nothing_listens_beyond_loopback(server: Server) -> None:
     for address in {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None)}:
         if not str(address).startswith("127.") and address != "::1":
             assert not await asyncio.to_thread(connects, str(address), server.port)
-
-
-async def test_a_message_that_nobody_waits_for_is_kept(server: Server) -> None:
-    with client(server.port) as engine:
-        given_up = server.receive()
-        given_up.cancel()
-        call = engine.call(b"first")
-        await until(lambda: server.owes_reply)
-        arrived = server.receive()
-        assert arrived.done()
-        assert arrived.result() == b"first"
-        server.reply(b"")
-        assert await call == b""
-
-
-async def test_an_exception_can_be_put_into_the_wait(server: Server) -> None:
-    waiting = server.receive()
-    waiting.set_exception(EngineExitedError("engine 0 ended"))
-    with pytest.raises(EngineExitedError):
-        await waiting
-    with client(server.port) as engine:
-        assert await echo(server, engine, b"ab") == b"ba"
-
-
-async def test_a_reply_without_a_call_does_nothing(server: Server) -> None:
-    assert not server.owes_reply
-    server.reply(b"nobody asked")
-    with client(server.port) as engine:
-        assert await echo(server, engine, b"ab") == b"ba"
 
 
 @pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 100, PREFACE + b"\xff" * 100])

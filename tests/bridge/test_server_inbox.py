@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tau_trainer.bridge.server import Request, Server
-from tau_trainer.errors import EngineDisconnectedError
+from tau_trainer.errors import EngineDisconnectedError, EngineExitedError
 
 
 class Deaf(Server):
@@ -39,6 +39,11 @@ def caller() -> Caller:
 
 
 async def test_a_message_finds_the_one_who_waits_or_waits_itself(server: Deaf, caller: Caller) -> None:
+    waiting = server.receive()
+    waiting.set_exception(EngineExitedError("engine 0 ended"))
+    with pytest.raises(EngineExitedError):
+        await waiting
+    server.reply(b"nobody asked")
     waiting = server.receive()
     server._deliver(caller.request(b"first"))
     assert await waiting == b"first"
