@@ -9,6 +9,7 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,23 +99,12 @@ def test_not_executable(tmp_path: Path) -> None:
         resolve_executable(tmp_path / "game", "linux")
 
 
-def test_all_flags_in_ml_agents_order(logs: Path) -> None:
+def test_flags_are_in_ml_agents_order_and_only_the_port_is_always_there(logs: Path) -> None:
     spec = LaunchSpec(("game",), no_graphics=True, env_args=("--level", "3", "-x"), log_folder=logs)
     assert spec.argv(5008, 3) == [
-        "game",
-        "-nographics",
-        "-batchmode",
-        "--mlagents-port",
-        "5008",
-        "-logFile",
-        str(logs.resolve() / "Player-3.log"),
-        "--level",
-        "3",
-        "-x",
+        *("game", "-nographics", "-batchmode", "--mlagents-port", "5008"),
+        *("-logFile", str(logs.resolve() / "Player-3.log"), "--level", "3", "-x"),
     ]
-
-
-def test_only_the_port_is_always_there() -> None:
     assert LaunchSpec(("game", "lead")).argv(5005, 0) == ["game", "lead", "--mlagents-port", "5005"]
 
 
@@ -160,13 +150,14 @@ def python(code: str, *arguments: str, logs: Path | None = None) -> LaunchSpec:
     return LaunchSpec((sys.executable, "-c", code, *arguments), log_folder=logs)
 
 
-async def test_the_program_gets_its_arguments_as_they_are_and_no_shell(logs: Path, tmp_path: Path) -> None:
+async def test_the_program_gets_its_arguments_as_they_are_and_no_shell_and_more_variables(logs: Path) -> None:
     odd = ("$(touch pwned)", "; exit 3", "a b", "*", '"')
-    spec = python("import sys, json; print(json.dumps(sys.argv[1:6]))", *odd, logs=logs)
+    code = "import json, os, sys; print(json.dumps([sys.argv[1:6], os.environ['TAU_TEST'], 'PATH' in os.environ]))"
+    spec = replace(python(code, *odd, logs=logs), environment={"TAU_TEST": "yes"})
     process = await EngineProcess.start(spec, 5005, 0)
     assert await process.wait(HANG_S)
     assert process.returncode == 0
-    assert tuple(json.loads((logs / "Player-0.log").read_text())) == odd
+    assert json.loads((logs / "Player-0.log").read_text()) == [[*odd], "yes", True]
 
 
 async def test_an_exit_is_told_with_the_logs_tail(logs: Path) -> None:
@@ -185,10 +176,23 @@ async def test_an_exit_is_noticed_without_waiting(logs: Path) -> None:
     assert process.describe_exit() == "exit code 0; its log is empty"
 
 
-async def test_only_the_end_of_a_long_log_is_read(logs: Path) -> None:
+async def test_only_the_end_of_a_long_log_is_read_without_what_says_nothing(logs: Path) -> None:
+    """As Unity writes it: each message is followed by where in Unity's own sources it was written."""
+    unity = """the true cause
+(Filename: ./Runtime/Export/Debug/Debug.bindings.h Line: 39)
+
+-----------------------------
+##utp:{"type":"MemoryLeaks"}
+==============================
+(Filename: Assets/Tau/Runtime/TauBootstrap.cs Line: 121)
+  what came of it
+"""
     process = await EngineProcess.start(python("", logs=logs), 5005, 0)
     await process.wait(HANG_S)
     assert process.log is not None
+    process.log.write_text(unity, "utf-8")
+    said = 'the true cause | ##utp:{"type":"MemoryLeaks"} | what came of it'
+    assert process.log_tail() == f"; its log ends with: {said}"
     process.log.write_bytes(b"a" * 100_000 + b"\n\n  the end \n")
     tail = process.log_tail()
     assert tail.endswith("| the end")
@@ -203,24 +207,19 @@ async def test_without_a_log_folder_nothing_is_said_of_a_log() -> None:
     assert process.describe_exit() == "exit code 3"
 
 
-def test_a_log_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(LaunchError, match=r"cannot write the engine's log .*Player-0\.log"):
-        asyncio.run(EngineProcess.start(python("", logs=tmp_path / "file"), 5005, 0))
-
-
-def test_a_program_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(LaunchError, match=r"cannot start '.*gone': .*; check that it is built for this system"):
-        asyncio.run(EngineProcess.start(LaunchSpec((str(tmp_path / "gone"),)), 5005, 0))
-
-
 @posix
-def test_a_file_of_the_wrong_format(tmp_path: Path) -> None:
+async def test_what_cannot_be_started(tmp_path: Path) -> None:
+    """No place for the log, no program, and one of the wrong format."""
     file = tmp_path / "game.x86_64"
     file.write_bytes(b"\x7fELF and then nothing that could run")
     file.chmod(0o755)
-    with pytest.raises(LaunchError, match="Exec format error; check that it is built for this system"):
-        asyncio.run(EngineProcess.start(LaunchSpec((str(resolve_executable(file)),)), 5005, 0))
+    for spec, said in (
+        (python("", logs=file), r"cannot write the engine's log .*Player-0\.log"),
+        (LaunchSpec((str(tmp_path / "gone"),)), r"cannot start '.*gone': .*; check that it is built for this system"),
+        (LaunchSpec((str(resolve_executable(file)),)), "Exec format error; check that it is built for this system"),
+    ):
+        with pytest.raises(LaunchError, match=said):
+            await EngineProcess.start(spec, 5005, 0)
 
 
 CHILD = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1]))).recv(1)"
@@ -235,12 +234,11 @@ time.sleep(0 if sys.argv[2] == "leaves" else {NEVER_S})
 @posix
 @pytest.mark.parametrize("how", ["kill", "stop"])
 @pytest.mark.parametrize("leader", ["stays", "leaves"])
-def test_grandchildren_end_with_the_engine(how: str, leader: str) -> None:
+async def test_grandchildren_end_with_the_engine(how: str, leader: str) -> None:
     """A grandchild holds a connection to this test for as long as it lives."""
-
-    async def main(lifeline: socket.socket) -> None:
-        port = str(lifeline.getsockname()[1])
-        process = await EngineProcess.start(python(FAMILY, port, leader), 5005, 0)
+    with socket.create_server(("127.0.0.1", 0)) as lifeline:
+        lifeline.settimeout(HANG_S)
+        process = await EngineProcess.start(python(FAMILY, str(lifeline.getsockname()[1]), leader), 5005, 0)
         try:
             grandchild, _ = await asyncio.to_thread(lifeline.accept)
             with grandchild:
@@ -258,10 +256,6 @@ def test_grandchildren_end_with_the_engine(how: str, leader: str) -> None:
         finally:
             process.kill()  # once more does no harm
 
-    with socket.create_server(("127.0.0.1", 0)) as lifeline:
-        lifeline.settimeout(HANG_S)
-        asyncio.run(main(lifeline))
-
 
 @posix
 async def test_a_program_that_ignores_sigterm_is_killed_and_the_signal_is_named(
@@ -277,37 +271,6 @@ async def test_a_program_that_ignores_sigterm_is_killed_and_the_signal_is_named(
     finally:
         process.kill()
     assert process.describe_exit() == "signal SIGKILL; its log ends with: ready"
-
-
-async def test_environment_variables_are_added(logs: Path) -> None:
-    spec = LaunchSpec(
-        (sys.executable, "-c", "import os; print(os.environ['TAU_TEST'], 'PATH' in os.environ)"),
-        log_folder=logs,
-        environment={"TAU_TEST": "yes"},
-    )
-    process = await EngineProcess.start(spec, 5005, 0)
-    assert await process.wait(HANG_S)
-    assert process.log_tail() == "; its log ends with: yes True"
-
-
-async def test_the_tail_leaves_out_what_says_nothing(logs: Path) -> None:
-    """As Unity writes it: each message is followed by where in Unity's own sources it was written."""
-    unity = """the true cause
-(Filename: ./Runtime/Export/Debug/Debug.bindings.h Line: 39)
-
------------------------------
-##utp:{"type":"MemoryLeaks"}
-==============================
-(Filename: Assets/Tau/Runtime/TauBootstrap.cs Line: 121)
-  what came of it
-"""
-    process = await EngineProcess.start(python("", logs=logs), 5005, 0)
-    await process.wait(HANG_S)
-    assert process.log is not None
-    process.log.write_text(unity, "utf-8")
-    assert process.log_tail() == (
-        '; its log ends with: the true cause | ##utp:{"type":"MemoryLeaks"} | what came of it'
-    )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such signal")
@@ -340,15 +303,11 @@ def _line(process: Path) -> bytes:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such signal")
-def test_a_bound_engine_that_cannot_be_started_says_why_in_its_log(tmp_path: Path) -> None:
+async def test_a_bound_engine_that_cannot_be_started_says_why_in_its_log(tmp_path: Path) -> None:
     broken = tmp_path / "game.x86_64"
     broken.write_bytes(b"no program")
     broken.chmod(0o755)
-
-    async def start() -> str:
-        engine = await EngineProcess.start(LaunchSpec((str(broken),), log_folder=tmp_path, bound=True), 5005, 0)
-        assert await engine.wait(HANG_S)
-        return engine.describe_exit()
-
+    engine = await EngineProcess.start(LaunchSpec((str(broken),), log_folder=tmp_path, bound=True), 5005, 0)
+    assert await engine.wait(HANG_S)
     said = f"exit code 1; its log ends with: cannot start '{broken}': Exec format error"
-    assert asyncio.run(start()) == said
+    assert engine.describe_exit() == said

@@ -135,9 +135,9 @@ async def test_a_sound_engine_and_a_port_that_is_taken_meanwhile(workers: Worker
     ("fault", "kind", "sentence"),
     [
         ("crash", EngineExitedError, "engine 0 ended while it should answer a step: exit code 70"),
-        ("stall", EngineTimeoutError, "engine 0 did not answer a step within"),
-        ("malformed", DecodeError, "bytes that are not a message"),
-        ("nan-reward", DecodeError, "NaN or infinity in reward of agent 0"),
+        ("stall", EngineTimeoutError, "engine 0 did not answer a step within 0.6 s; r"),
+        ("malformed", DecodeError, "64 bytes that are not a message"),
+        ("nan-reward", DecodeError, "'3DBall?team=0' sent NaN or infinity in reward of agent 0"),
     ],
 )
 async def test_an_engine_that_fails_is_replaced_and_plays_on(
