@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import types
 from collections.abc import Callable
@@ -26,8 +25,8 @@ from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import Actions, BehaviorSpec, DimensionProperty, ObservationSpec, StepBatch
 from tau_trainer.specs import ActionSpec as WireActions
 from tests.envs.mlagents.doubles import NAME, Say, Scripted, sensor, spec_of
-from tests.envs.playing import Sentences, play, zeros
-from tests.training.fakes import Memory, train
+from tests.envs.playing import Sentences, play, small_run, zeros
+from tests.training.fakes import Memory
 
 
 def settings_of(path: str, **env: Any) -> RunSettings:
@@ -81,26 +80,17 @@ async def test_a_duck_typed_environment_by_hand() -> None:
     assert game.closed == 1
 
 
-def test_it_plays_the_same_game_as_an_engine_does(tmp_path: Path) -> None:
-    def games() -> UnityEnvironment:
-        return UnityEnvironment("headless:balance", base_port=0, seed=7, additional_args=["--agents", "3"])
-
-    async def through_the_api() -> list[StepBatch]:
-        environment = wrapped(games)
-        batches = await environment.start({"gravity": 7.0})
-        batches = await play(environment, batches, 20)
+async def test_it_plays_the_same_game_as_an_engine_does(tmp_path: Path) -> None:
+    settings = settings_of("headless:balance", seed=7, env_args=["--agents", "3"])
+    flags = ["--agents", "3"]
+    found: list[StepBatch] = []
+    for environment in (
+        wrapped(lambda: UnityEnvironment("headless:balance", base_port=0, seed=7, additional_args=flags)),
+        open_source(settings, 1, tmp_path).make(0, lambda _: None, Sentences()),
+    ):
+        found += await play(environment, await environment.start({"gravity": 7.0}), 20)
         await environment.close()
-        return batches
-
-    async def as_an_engine(folder: Path) -> list[StepBatch]:
-        settings = settings_of("headless:balance", seed=7, env_args=["--agents", "3"])
-        environment = open_source(settings, 1, folder).make(0, lambda _: None, Sentences())
-        batches = await environment.start({"gravity": 7.0})
-        batches = await play(environment, batches, 20)
-        await environment.close()
-        return batches
-
-    (one,), (other,) = asyncio.run(through_the_api()), asyncio.run(as_an_engine(tmp_path))
+    one, other = found
     assert (one.obs[0] == other.obs[0]).all()
     assert (one.reward == other.reward).all()
 
@@ -189,17 +179,7 @@ def test_what_is_not_there(path: str, module: Any, tmp_path: Path) -> None:
 def test_a_run_from_python(module: Any, memory: Memory, tmp_path: Path) -> None:
     """The same YAML trains on whatever the function makes."""
     module.build = lambda worker_id: UnityEnvironment("headless:basic", base_port=0, additional_args=["--agents", "4"])
-    chosen = {
-        "checkpoint_settings.results_dir": str(tmp_path),
-        "checkpoint_settings.run_id": "run",
-        "env_settings.env_path": "mlagents:own_games:build",
-        "behaviors.Basic.trainer_type": "ppo",
-        "behaviors.Basic.max_steps": 400,
-        "behaviors.Basic.hyperparameters.buffer_size": 64,
-        "behaviors.Basic.hyperparameters.batch_size": 32,
-        "behaviors.Basic.network_settings.hidden_units": 8,
-    }
-    report = train(load_settings(None, chosen), memory, "learn")
+    report = small_run(tmp_path, memory, "mlagents:own_games:build", default_settings__max_steps=400)
     assert (report.outcome, report.exit_code, report.errors) == ("completed", 0, ())
     assert report.decisions >= 400
     assert [path.name for path in report.models] == ["Basic.onnx"]
@@ -231,18 +211,16 @@ def test_what_a_group_gets_is_told_beside_its_agents_rewards_and_judges_the_poli
 ) -> None:
     """All of 2.5 in five decisions, none of it an agent's own."""
     module.build = lambda *_: Together([])
-    given = {
-        "env_settings.env_path": "mlagents:own_games:build",
-        "env_settings.seed": 1,
-        "checkpoint_settings.results_dir": str(tmp_path),
-        "default_settings.trainer_type": "ppo",
-        "default_settings.max_steps": 400,
-        "default_settings.summary_freq": 150,
-        "default_settings.save_best_only": True,
-        "default_settings.trial_count": 10,
-        "default_settings.hyperparameters": {"batch_size": 32, "buffer_size": 128},
-    }
-    report = train(load_settings(None, given), memory, "learn")
+    report = small_run(
+        tmp_path,
+        memory,
+        "mlagents:own_games:build",
+        default_settings__max_steps=400,
+        default_settings__summary_freq=150,
+        default_settings__save_best_only=True,
+        default_settings__trial_count=10,
+        default_settings__hyperparameters={"batch_size": 32, "buffer_size": 128},
+    )
     [behavior] = report.behaviors
     assert (behavior.mean_reward, behavior.mean_group_reward) == (0.0, 2.5)
     assert 0 < behavior.window_episodes < behavior.episodes, "of the last summary alone"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,8 @@ from tau_trainer.errors import EngineError, SettingsError
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import Actions, ActionSpec, DimensionProperty, ObservationSpec, StepBatch
 from tests.envs.gyms import COPIES, SEED, Make, Probe, environment_of, playing, vector
-from tests.envs.playing import Sentences, play
-from tests.training.fakes import Memory, train
+from tests.envs.playing import Sentences, play, small_run
+from tests.training.fakes import Memory
 
 # --- step by step as by hand ------------------------------------------------------------------------------------------
 
@@ -343,22 +342,15 @@ async def test_copies_have_seeds_of_their_own_that_follow_from_what_they_are_tol
         assert seen(again) == first_samples(40), "a replacement gets what the last reset was told"
 
 
-def test_no_two_pairs_play_with_the_same_seeds(tmp_path: Path) -> None:
-    source = GymnasiumSource(settings_of(num_areas=3, seed=SEED), 2, tmp_path)
-
-    async def first(index: int) -> list[list[float]]:
+async def test_no_two_pairs_play_with_the_same_seeds(tmp_path: Path) -> None:
+    source, beginnings = GymnasiumSource(settings_of(num_areas=3, seed=SEED), 2, tmp_path), list[list[float]]()
+    for index in range(2):
         environment = source.make(index, lambda stat: None, Sentences())
         (batch,) = await environment.start({})
         await environment.close()
-        obs: list[list[float]] = batch.obs[0].tolist()
-        return obs
-
-    beginnings = [*asyncio.run(first(0)), *asyncio.run(first(1))]
+        beginnings += batch.obs[0].tolist()
     env = gymnasium.make("CartPole-v1")
     assert beginnings == [env.reset(seed=SEED + number)[0].tolist() for number in range(6)]
-
-
-# --- environments that fail -------------------------------------------------------------------------------------------
 
 
 # --- what the command line names --------------------------------------------------------------------------------------
@@ -369,26 +361,25 @@ def settings_of(path: str = "gym:CartPole-v1", env_args: list[str] | None = None
     return load_settings(None, {f"env_settings.{key}": value for key, value in chosen.items() if value is not None})
 
 
-@pytest.mark.parametrize("name", ["Nothing-v0", "CartPole-v7", "Cart Pole", "nothing/Env-v0"])
-def test_an_id_that_gymnasium_does_not_know(name: str, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=rf"^--env gym:{name}: [^\n]+; check the name, or install its package"):
-        open_source(settings_of(f"gym:{name}"), 1, tmp_path)
+UNKNOWN = r"[^\n]+; check the name, or install its package"
+NAMELESS = r"the environment's name is missing, as in gym:CartPole-v1$"
 
 
-@pytest.mark.parametrize("path", ["gym:", "gym:module:"])
-def test_an_empty_id(path: str, tmp_path: Path) -> None:
-    with pytest.raises(
-        SettingsError, match=f"^--env {path}: the environment's name is missing, as in gym:CartPole-v1$"
-    ):
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("gym:Nothing-v0", UNKNOWN),
+        ("gym:CartPole-v7", UNKNOWN),
+        ("gym:Cart Pole", UNKNOWN),
+        ("gym:nothing/Env-v0", UNKNOWN),
+        ("gym:nomodule:Foo-v0", r"No module named 'nomodule'; check the name, or install its package$"),
+        ("gym:", NAMELESS),
+        ("gym:module:", NAMELESS),
+    ],
+)
+def test_an_id_that_gymnasium_does_not_know(path: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=f"^--env {path}: {said}"):
         open_source(settings_of(path), 1, tmp_path)
-
-
-def test_a_module_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError) as raised:
-        open_source(settings_of("gym:nomodule:Foo-v0"), 1, tmp_path)
-    assert str(raised.value) == (
-        "--env gym:nomodule:Foo-v0: No module named 'nomodule'; check the name, or install its package"
-    )
 
 
 async def test_arguments_reach_the_environment(tmp_path: Path) -> None:
@@ -423,20 +414,8 @@ def test_parameters_that_nobody_hears_are_told_of(tmp_path: Path) -> None:
 
 
 def test_a_whole_run(tmp_path: Path, memory: Memory) -> None:
-    chosen = {
-        "checkpoint_settings.results_dir": str(tmp_path),
-        "checkpoint_settings.run_id": "run",
-        "env_settings.env_path": "gym:CartPole-v1",
-        "env_settings.num_envs": 2,
-        "env_settings.num_areas": 4,
-        "env_settings.seed": 1,
-        "default_settings.trainer_type": "ppo",
-        "default_settings.max_steps": 600,
-        "default_settings.hyperparameters.buffer_size": 64,
-        "default_settings.hyperparameters.batch_size": 32,
-        "default_settings.network_settings.hidden_units": 8,
-    }
-    report = train(load_settings(None, chosen), memory, "learn")
+    several = {"env_settings__num_envs": 2, "env_settings__num_areas": 4}
+    report = small_run(tmp_path, memory, "gym:CartPole-v1", default_settings__max_steps=600, **several)
     assert (report.outcome, report.exit_code, report.errors) == ("completed", 0, ())
     assert report.decisions >= 600
     assert all(pair.episodes > 0 and pair.mean_reward is not None for pair in report.pairs)
