@@ -44,7 +44,7 @@ def said_without_torch(folder: Path, *commands: str) -> list[list[str]]:
 NETWORK = "behaviors.*.network_settings."
 MISTAKES = {
     "parallel --pairs 0": "--pairs must be at least 1, not 0",
-    "parallel nothing.yaml": "nothing.yaml: no such file",
+    "parallel nothing.yaml": "nothing.yaml: no such file; check the path, or use a shipped one:",
     "parallel --run-id taken": "The run-id 'taken' is taken",
     "parallel --run-id nothing --resume": "There is no run to resume",
     "parallel --run-id taken --resume": "ended before anything was saved",

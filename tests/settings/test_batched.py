@@ -66,14 +66,6 @@ def test_compile_is_a_word_though_yaml_reads_a_truth(file: Path, tmp_path: Path,
     assert load_batched(copy) == settings
 
 
-def test_a_run_that_goes_on_keeps_its_seed(file: Path, tmp_path: Path) -> None:
-    (tmp_path / "one").mkdir()
-    (tmp_path / "one" / "run.json").write_text('{"seed": 31415}')
-    again = {"results_dir": str(tmp_path), "run_id": "one", "resume": True}
-    settings = load_batched(file, {f"checkpoint_settings.{key}": value for key, value in again.items()})
-    assert resolve_seed(settings).seed == 31415
-
-
 def test_an_update_of_a2c_is_small_steps_unless_it_is_said_how_much_is_gathered(file: Path) -> None:
     numbers: Any = load_batched(file, {"behaviors.tagger.hyperparameters": {}}).behaviors["tagger"].hyperparameters
     assert (numbers.batch_size, numbers.buffer_size) == (64, None)
