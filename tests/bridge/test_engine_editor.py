@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,18 +116,22 @@ async def editor(
             await engine.kill()
 
 
+@pytest.fixture
+def script() -> AbstractAsyncContextManager[Script]:
+    return editor()
+
+
 SPEC = simple_spec(ActionSpec(1, (3,)), (2,))
 ONE = Agent(4, (np.ones(2, np.float32),))
 STEP = engine_message([(SPEC, [ONE])])
 
 
-async def test_the_first_reset_carries_settings_and_parameters() -> None:
-    async with editor() as script:
-        reply = decode_trainer_message(await script.greets(), {})
-        assert (reply.status, reply.command) == (200, Command.RESET)
-        payloads = [payload for _, payload in unpack_payloads(reply.side_channel)]
-        assert payloads[:5] == engine_configuration_payloads(EngineSettings())
-        assert parse_environment_parameter(payloads[5]) == ("gravity", -9.5)
+async def test_the_first_reset_carries_settings_and_parameters(script: Script) -> None:
+    reply = decode_trainer_message(await script.greets(), {})
+    assert (reply.status, reply.command) == (200, Command.RESET)
+    payloads = [payload for _, payload in unpack_payloads(reply.side_channel)]
+    assert payloads[:5] == engine_configuration_payloads(EngineSettings())
+    assert parse_environment_parameter(payloads[5]) == ("gravity", -9.5)
 
 
 async def test_statistics_arrive() -> None:
@@ -142,60 +146,57 @@ async def test_statistics_arrive() -> None:
         assert decode_trainer_message(await step, {}).status == 400
 
 
-async def test_old_packages_get_the_deprecated_copy_of_actions() -> None:
-    async with editor() as script:
-        old = EngineInitialization("Academy", "1.0.0", "1.0.8", Capabilities(hybrid_actions=False))
-        await script.greets(old)
-        answer = script.says(STEP)
-        (batch,) = await script.resetting
-        assert batch.agent_ids.tolist() == [4]
-        action = Actions(np.array([[0.5]], np.float32), np.array([[2]], np.int32))
-        stepping = asyncio.create_task(script.engine.step({SPEC.name: action}))
-        assert np.array([0.5, 2.0], "<f4").tobytes() in await answer
-        stepping.cancel()
+async def test_old_packages_get_the_deprecated_copy_of_actions(script: Script) -> None:
+    old = EngineInitialization("Academy", "1.0.0", "1.0.8", Capabilities(hybrid_actions=False))
+    await script.greets(old)
+    answer = script.says(STEP)
+    (batch,) = await script.resetting
+    assert batch.agent_ids.tolist() == [4]
+    action = Actions(np.array([[0.5]], np.float32), np.array([[2]], np.int32))
+    stepping = asyncio.create_task(script.engine.step({SPEC.name: action}))
+    assert np.array([0.5, 2.0], "<f4").tobytes() in await answer
+    stepping.cancel()
 
 
 @pytest.mark.parametrize("moment", ["second", "reset", "step"])
-async def test_status_400_at_any_time(moment: str) -> None:
+async def test_status_400_at_any_time(script: Script, moment: str) -> None:
     goodbye = encode_close()
-    async with editor() as script:
-        waiting: asyncio.Task[Any]
-        if moment == "second":
-            waiting = asyncio.create_task(script.engine.start())
-            await asyncio.sleep(0.02)
-            await script.says(encode_engine_message(initialization=EngineInitialization()))
-        else:
-            await script.greets()
-            waiting = script.resetting
-            if moment == "step":
-                answer = script.says(STEP)
-                batches = await script.resetting
-                waiting = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
-                await answer
-        last = script.says(goodbye)
-        with pytest.raises(EngineStoppedError, match=r"^the Unity editor stopped the game$"):
-            await waiting
-        await script.engine.close(0.1)
-        await asyncio.wait([last])
+    waiting: asyncio.Task[Any]
+    if moment == "second":
+        waiting = asyncio.create_task(script.engine.start())
+        await asyncio.sleep(0.02)
+        await script.says(encode_engine_message(initialization=EngineInitialization()))
+    else:
+        await script.greets()
+        waiting = script.resetting
+        if moment == "step":
+            answer = script.says(STEP)
+            batches = await script.resetting
+            waiting = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
+            await answer
+    last = script.says(goodbye)
+    with pytest.raises(EngineStoppedError, match=r"^the Unity editor stopped the game$"):
+        await waiting
+    await script.engine.close(0.1)
+    await asyncio.wait([last])
 
 
 @pytest.mark.parametrize("moment", ["while we wait", "while we think"])
-async def test_an_editor_that_is_gone_is_known_at_once(moment: str) -> None:
-    async with editor() as script:
-        await script.greets()
-        answer = script.says(STEP)
-        batches = await script.resetting
-        if moment == "while we think":
-            await script.leaves()
-            stepping = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
-        else:
-            stepping = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
-            await answer
-            await script.leaves()
-        with pytest.raises(EngineStoppedError) as gone:
-            await stepping
-        assert str(gone.value) == "the Unity editor closed the connection (crashed or was killed?)"
-        await asyncio.wait([answer])
+async def test_an_editor_that_is_gone_is_known_at_once(script: Script, moment: str) -> None:
+    await script.greets()
+    answer = script.says(STEP)
+    batches = await script.resetting
+    if moment == "while we think":
+        await script.leaves()
+        stepping = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
+    else:
+        stepping = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
+        await answer
+        await script.leaves()
+    with pytest.raises(EngineStoppedError) as gone:
+        await stepping
+    assert str(gone.value) == "the Unity editor closed the connection (crashed or was killed?)"
+    await asyncio.wait([answer])
 
 
 @pytest.mark.parametrize(("package", "told"), [("1.9.1-preview", "0.20.0"), ("2.0.1", "1.1.0")])
@@ -324,49 +325,46 @@ async def test_nobody_presses_play() -> None:
             await script.engine.start()
 
 
-async def test_behaviors_at_different_rates() -> None:
+async def test_behaviors_at_different_rates(script: Script) -> None:
     """A message may hold one behavior or another, only ended agents, or nothing at all."""
     other = simple_spec(ActionSpec(2), (1,), name="Another?team=1")
     ended = Agent(9, (np.ones(1, np.float32),), done=True)
-    async with editor() as script:
-        await script.greets()
-        call = script.says(STEP)
-        batches = await script.resetting
-        for message, names in (
-            (engine_message([(SPEC, []), (other, [ended])]), ["Another?team=1"]),
-            (engine_message([]), []),
-            (engine_message([(SPEC, [ONE]), (other, [ended])]), ["Another?team=1", "B?team=0"]),
-        ):
-            stepping = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
-            await call
-            call = script.says(message)
-            batches = await stepping
-            assert [batch.behavior for batch in batches] == names
-        assert set(script.engine.specs) == {"Another?team=1", "B?team=0"}
-        assert len(batches[0]) == 0
-        assert len(batches[0].terminals) == 1
-        await script.engine.close(0.1)
-        assert decode_trainer_message(await call, {}).status == 400
+    await script.greets()
+    call = script.says(STEP)
+    batches = await script.resetting
+    for message, names in (
+        (engine_message([(SPEC, []), (other, [ended])]), ["Another?team=1"]),
+        (engine_message([]), []),
+        (engine_message([(SPEC, [ONE]), (other, [ended])]), ["Another?team=1", "B?team=0"]),
+    ):
+        stepping = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
+        await call
+        call = script.says(message)
+        batches = await stepping
+        assert [batch.behavior for batch in batches] == names
+    assert set(script.engine.specs) == {"Another?team=1", "B?team=0"}
+    assert len(batches[0]) == 0
+    assert len(batches[0].terminals) == 1
+    await script.engine.close(0.1)
+    assert decode_trainer_message(await call, {}).status == 400
 
 
-async def test_a_goodbye_that_nobody_has_read_is_answered_at_the_close() -> None:
+async def test_a_goodbye_that_nobody_has_read_is_answered_at_the_close(script: Script) -> None:
     """The engine broke off the call that we owed, and said goodbye with another."""
-    async with editor() as script:
-        await script.greets()
-        step = script.begins(STEP)
-        await script.resetting
-        step.cancel()
-        last = script.says(encode_close())
-        await asyncio.sleep(0.1)
-        await script.engine.close(5.0)
-        assert decode_trainer_message(await last, {}).status == 400
+    await script.greets()
+    step = script.begins(STEP)
+    await script.resetting
+    step.cancel()
+    last = script.says(encode_close())
+    await asyncio.sleep(0.1)
+    await script.engine.close(5.0)
+    assert decode_trainer_message(await last, {}).status == 400
 
 
-async def test_the_engines_own_end_is_no_wait() -> None:
+async def test_the_engines_own_end_is_no_wait(script: Script) -> None:
     """Somebody pulls the plug while we owe an answer: closing does not wait its time out."""
-    async with editor() as script:
-        await script.greets()
-        call = script.says(STEP)
-        await script.resetting
-        await script.engine.close(NEVER_S)
-        assert decode_trainer_message(await call, {}).status == 400
+    await script.greets()
+    call = script.says(STEP)
+    await script.resetting
+    await script.engine.close(NEVER_S)
+    assert decode_trainer_message(await call, {}).status == 400
