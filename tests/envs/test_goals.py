@@ -168,7 +168,9 @@ def test_bits_of_many_copies_are_floats() -> None:
 def test_a_run_with_hindsight(tmp_path: Path, memory: Memory) -> None:
     """Another process learns, which has to know what goals are worth."""
     numbers = {"buffer_init_steps": 50, "batch_size": 32, "steps_per_update": 10}
-    changes = {f"behaviors__BitFlipping-v0__hyperparameters__{name}": value for name, value in numbers.items()}
+    changes: dict[str, Any] = {
+        f"behaviors__BitFlipping-v0__hyperparameters__{name}": value for name, value in numbers.items()
+    }
     changes |= {"behaviors__BitFlipping-v0__max_steps": 150, "env_settings__env_args": ["n=4"]}
     changes |= {"env_settings__num_areas": 3, "collection__learner": "process"}
     report = small_run(tmp_path, memory, None, "BitFlipping", **changes)

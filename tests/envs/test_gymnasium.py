@@ -414,7 +414,7 @@ def test_parameters_that_nobody_hears_are_told_of(tmp_path: Path) -> None:
 
 
 def test_a_whole_run(tmp_path: Path, memory: Memory) -> None:
-    several = {"env_settings__num_envs": 2, "env_settings__num_areas": 4}
+    several: dict[str, Any] = {"env_settings__num_envs": 2, "env_settings__num_areas": 4}
     report = small_run(tmp_path, memory, "gym:CartPole-v1", default_settings__max_steps=600, **several)
     assert (report.outcome, report.exit_code, report.errors) == ("completed", 0, ())
     assert report.decisions >= 600

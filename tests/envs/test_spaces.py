@@ -249,7 +249,7 @@ def test_a_run_acts_within_the_space_and_says_once_what_has_no_bounds(
 ) -> None:
     seen = spaces.Box(-1, 1, (2,) * (1 + ACTED.index(space)))
     gymnasium.register("Strict-v0", lambda **_: Strict(seen, copy.deepcopy(space)))
-    several = {"env_settings__num_envs": 2, "env_settings__num_areas": 3}
+    several: dict[str, Any] = {"env_settings__num_envs": 2, "env_settings__num_areas": 3}
     try:
         report = small_run(tmp_path, memory, "gym:Strict-v0", default_settings__max_steps=100, **several)
     finally:

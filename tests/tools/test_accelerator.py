@@ -58,7 +58,12 @@ def test_a_section_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time is over once it hangs."""
     timers: list[tuple[float, Any]] = []
     timer = SimpleNamespace(start=lambda: None, cancel=lambda: None)
-    monkeypatch.setattr("threading.Timer", lambda *how: timers.append(how) or timer)
+
+    def timed(*how: Any) -> SimpleNamespace:
+        timers.append(how)
+        return timer
+
+    monkeypatch.setattr("threading.Timer", timed)
     rows = list[Row]()
     for row in accelerator.section("tag", child("hang"), 10.0):
         rows.append(row)
