@@ -5,6 +5,7 @@ Tests marked `gpu` are left out where there is no accelerator, and those marked 
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import inspect
 import logging
@@ -84,6 +85,26 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.networks import plug_in  # imports torch, which most tests do without
 
     plug_in(monkeypatch)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that is a coroutine runs in a loop of its own, inside of fixtures that are asynchronous contexts."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    from tests.waiting import run
+
+    async def main() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            for name in inspect.signature(pyfuncitem.obj).parameters:
+                given[name] = value = pyfuncitem.funcargs[name]
+                if isinstance(value, contextlib.AbstractAsyncContextManager):
+                    given[name] = await stack.enter_async_context(value)
+            await pyfuncitem.obj(**given)
+
+    given: dict[str, Any] = {}
+    run(main())
+    return True
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

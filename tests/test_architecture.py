@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -22,12 +23,19 @@ def modules() -> list[house.Module]:
     return [module for module in house.read(PACKAGE) if not module.path.endswith("__init__.py")]
 
 
+@cache
+def trees(folder: str) -> dict[Path, ast.Module]:
+    """The modules of a folder."""
+    return {path: ast.parse(path.read_text("utf-8")) for path in (PACKAGE / folder).rglob("*.py")}
+
+
+@cache
 def imported() -> dict[str, set[str]]:
     """The folders that each folder imports anywhere, for types alone too."""
     found: dict[str, set[str]] = {folder: set() for folder in FOLDERS}
     for folder in FOLDERS:
-        for path in (PACKAGE / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for path, tree in trees(folder).items():
+            for node in ast.walk(tree):
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
                 if isinstance(node, ast.ImportFrom):
                     assert node.level == 0, f"{path} imports by dots"
@@ -51,21 +59,15 @@ def allowed() -> dict[str, set[str]]:
     return table
 
 
-def test_every_folder_stands_in_the_table() -> None:
-    assert allowed().keys() == FOLDERS
-
-
-def test_folders_import_what_the_table_says() -> None:
-    table = allowed()
-    strangers = {folder: others - table[folder] for folder, others in imported().items()}
+def test_folders_import_what_the_table_says_and_it_names_nothing_else() -> None:
+    """`training` may import whatever stands above it."""
+    table, found = allowed(), imported()
+    assert table.keys() == FOLDERS
+    strangers = {folder: others - table[folder] for folder, others in found.items()}
     assert {folder: others for folder, others in strangers.items() if others} == {}
-
-
-def test_the_table_names_nothing_that_is_not_imported() -> None:
-    found = imported()
-    # `training` may import whatever stands above it.
-    unused = {folder: others - found[folder] for folder, others in allowed().items() if folder != "training"}
+    unused = {folder: others - found[folder] for folder, others in table.items() if folder != "training"}
     assert {folder: others for folder, others in unused.items() if others} == {}
+    TopologicalSorter(found).prepare()  # no circles
 
 
 def test_torch_is_loaded_by_those_who_compute() -> None:
@@ -73,8 +75,8 @@ def test_torch_is_loaded_by_those_who_compute() -> None:
     found = {
         folder
         for folder in FOLDERS
-        for path in (PACKAGE / folder).rglob("*.py")
-        for node in ast.parse(path.read_text("utf-8")).body
+        for tree in trees(folder).values()
+        for node in tree.body
         if isinstance(node, ast.Import) and any(alias.name.split(".")[0] == "torch" for alias in node.names)
     }
     assert found == {
@@ -83,11 +85,7 @@ def test_torch_is_loaded_by_those_who_compute() -> None:
     }  # fmt: skip
 
 
-def test_there_are_no_circles() -> None:
-    TopologicalSorter(imported()).prepare()
-
-
-def test_there_are_no_circles_between_files_either(modules: list[house.Module]) -> None:
+def test_there_are_no_circles_between_files(modules: list[house.Module]) -> None:
     """What is imported when a module is loaded."""
     known = {module.path for module in modules}
     TopologicalSorter({module.path: house.imports(module, known) for module in modules}).prepare()
@@ -102,8 +100,8 @@ def test_the_shell_of_a_run_knows_no_way_to_gather_experience() -> None:
 def test_games_are_plug_ins_that_use_public_names_alone() -> None:
     assert all("games" not in others for others in allowed().values())
     private: dict[str, set[str]] = {"used": set(), "theirs": set()}
-    for path in (PACKAGE / "games").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for tree in trees("games").values():
+        for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom):
                 private["used"] |= {alias.name for alias in node.names}
             elif isinstance(node, ast.FunctionDef | ast.ClassDef):

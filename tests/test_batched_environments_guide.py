@@ -60,7 +60,16 @@ def test_a_mistake_is_told_as_the_guide_shows(
 
 
 def test_it_is_its_twin(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["check-env", "crossing:Crossing", "--against", "crossing_numpy:Twin", "limit=12", "frogs=4"]
+    words = [
+        "check-env",
+        "crossing:Crossing",
+        "--against",
+        "crossing_numpy:Twin",
+        "--steps",
+        "60",
+        "limit=12",
+        "frogs=4",
+    ]
     assert main(words) == 0
     assert "equal to crossing_numpy:Twin, within 0.0001" in capsys.readouterr().out
     twin = (folder / "crossing_numpy.py").read_text()

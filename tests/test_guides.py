@@ -21,7 +21,7 @@ FEATURES = 50
 @cache
 def functions(file: Path) -> frozenset[str]:
     tree = ast.parse(file.read_text("utf-8"))
-    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def rows() -> list[list[str]]:

@@ -87,7 +87,7 @@ def test_the_dqn_solves_cartpole(folder: Path, mark: int) -> None:
 def test_it_plays_an_engine_by_the_command_line_and_learns_in_a_process(folder: Path) -> None:
     """Basic is a scene of the headless engine: another process on the other end of the wire."""
     words = (
-        "learn dqn.yaml --env headless:basic --run-id wired --max-steps 700 --seed 3 --set collection.learner=process"
+        "learn dqn.yaml --env headless:basic --run-id wired --max-steps 300 --seed 3 --set collection.learner=process"
     )
     more = ["--set", "default_settings.hyperparameters.buffer_init_steps=100"]
     assert main([*words.split(), *more]) == 0

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import TypeVar
 
 import grpc
 import pytest
@@ -28,6 +30,31 @@ def new_server(request: pytest.FixtureRequest) -> NewServer:
     """Makes one of the two servers."""
     found: NewServer = request.param
     return found
+
+
+S = TypeVar("S", bound=Server)
+
+
+@contextlib.asynccontextmanager
+async def listening(server: S) -> AsyncIterator[S]:
+    """It listens at a free port until the end."""
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+@pytest.fixture
+def server(new_server: NewServer) -> AbstractAsyncContextManager[Server]:
+    """One of the two, which listens while a test runs."""
+    return listening(new_server())
+
+
+@pytest.fixture
+def ours() -> AbstractAsyncContextManager[EngineServer]:
+    """Ours, which listens while a test runs."""
+    return listening(EngineServer())
 
 
 @pytest.fixture

@@ -66,56 +66,61 @@ def decode(data: bytes, codec: TrainerCodec | None = None) -> list[StepBatch]:
     return (codec or TrainerCodec()).steps(parse_engine_message(data))
 
 
-class TestByteVectors:
-    def test_header_only(self) -> None:
-        assert encode_engine_message() == HEADER
-        assert parse_engine_message(HEADER).status == 200
-        assert parse_engine_message(HEADER).initialization is None
-        reply = decode_trainer_message(HEADER, {})
-        assert (reply.status, reply.has_input) == (200, False)
+def test_header_only() -> None:
+    assert encode_engine_message() == HEADER
+    assert parse_engine_message(HEADER).status == 200
+    assert parse_engine_message(HEADER).initialization is None
+    reply = decode_trainer_message(HEADER, {})
+    assert (reply.status, reply.has_input) == (200, False)
 
-    def test_goodbye_in_both_directions(self) -> None:
-        assert encode_close() == GOODBYE
-        assert parse_engine_message(GOODBYE).status == 400
-        assert decode_trainer_message(GOODBYE, {}).status == 400
 
-    def test_engine_initialization(self) -> None:
-        assert encode_engine_message(initialization=EngineInitialization()) == ENGINE_INIT
-        assert parse_engine_message(ENGINE_INIT).initialization == EngineInitialization(
-            "AcademySingleton", "1.5.0", "3.0.0", Capabilities()
-        )
+def test_goodbye_in_both_directions() -> None:
+    assert encode_close() == GOODBYE
+    assert parse_engine_message(GOODBYE).status == 400
+    assert decode_trainer_message(GOODBYE, {}).status == 400
 
-    def test_trainer_initialization(self) -> None:
-        assert encode_initialization(TrainerInitialization(42)) == TRAINER_INIT
-        reply = decode_trainer_message(TRAINER_INIT, {})
-        assert reply.initialization == TrainerInitialization(42, "1.5.0", "1.1.0", Capabilities(), 1)
 
-    def test_reset(self) -> None:
-        assert encode_reply(Command.RESET) == RESET
-        reply = decode_trainer_message(RESET, {})
-        assert (reply.has_input, reply.command, reply.side_channel) == (True, Command.RESET, b"")
+def test_engine_initialization() -> None:
+    assert encode_engine_message(initialization=EngineInitialization()) == ENGINE_INIT
+    assert parse_engine_message(ENGINE_INIT).initialization == EngineInitialization(
+        "AcademySingleton", "1.5.0", "3.0.0", Capabilities()
+    )
 
-    def test_one_action(self) -> None:
-        codec, spec = TrainerCodec(), simple_spec(ActionSpec(2, (3,)))
-        decode(engine_message([(spec, [Agent(0, ())])]), codec)
-        action = Actions(np.array([[0.5, -1.0]], np.float32), np.array([[2]], np.int32))
-        assert codec.reply(Command.STEP, {NAME: action}) == ONE_ACTION
-        found = decode_trainer_message(ONE_ACTION, {NAME: spec}).actions[NAME]
-        assert found.continuous.tolist() == [[0.5, -1.0]]
-        assert found.discrete.tolist() == [[2]]
 
-    def test_one_step(self) -> None:
-        sensor = ObservationSpec("VectorSensor_size2", (2,), (DimensionProperty.NONE,))
-        spec = BehaviorSpec(NAME, (sensor,), ActionSpec(2))
-        codec = TrainerCodec()
-        agent = Agent(7, (np.array([0.25, -0.5], np.float32),), reward=1.0)
-        (batch,) = decode(ONE_STEP, codec)
-        assert_equal(batch, expected(spec, [agent]))
-        assert codec.specs == {NAME: spec}
-        # Ours sends zeros and lengths that the reference leaves out, so what we write is compared by its meaning.
-        ours = encode_engine_message(specs=[spec], steps=[batch], observation_specs={NAME: spec})
-        assert_equal(decode(ours)[0], batch)
-        assert engine_message([(spec, [agent])]) == ONE_STEP
+def test_trainer_initialization() -> None:
+    assert encode_initialization(TrainerInitialization(42)) == TRAINER_INIT
+    reply = decode_trainer_message(TRAINER_INIT, {})
+    assert reply.initialization == TrainerInitialization(42, "1.5.0", "1.1.0", Capabilities(), 1)
+
+
+def test_reset() -> None:
+    assert encode_reply(Command.RESET) == RESET
+    reply = decode_trainer_message(RESET, {})
+    assert (reply.has_input, reply.command, reply.side_channel) == (True, Command.RESET, b"")
+
+
+def test_one_action() -> None:
+    codec, spec = TrainerCodec(), simple_spec(ActionSpec(2, (3,)))
+    decode(engine_message([(spec, [Agent(0, ())])]), codec)
+    action = Actions(np.array([[0.5, -1.0]], np.float32), np.array([[2]], np.int32))
+    assert codec.reply(Command.STEP, {NAME: action}) == ONE_ACTION
+    found = decode_trainer_message(ONE_ACTION, {NAME: spec}).actions[NAME]
+    assert found.continuous.tolist() == [[0.5, -1.0]]
+    assert found.discrete.tolist() == [[2]]
+
+
+def test_one_step() -> None:
+    sensor = ObservationSpec("VectorSensor_size2", (2,), (DimensionProperty.NONE,))
+    spec = BehaviorSpec(NAME, (sensor,), ActionSpec(2))
+    codec = TrainerCodec()
+    agent = Agent(7, (np.array([0.25, -0.5], np.float32),), reward=1.0)
+    (batch,) = decode(ONE_STEP, codec)
+    assert_equal(batch, expected(spec, [agent]))
+    assert codec.specs == {NAME: spec}
+    # Ours sends zeros and lengths that the reference leaves out, so what we write is compared by its meaning.
+    ours = encode_engine_message(specs=[spec], steps=[batch], observation_specs={NAME: spec})
+    assert_equal(decode(ours)[0], batch)
+    assert engine_message([(spec, [agent])]) == ONE_STEP
 
 
 @given(data=st.data())

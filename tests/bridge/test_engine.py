@@ -13,9 +13,7 @@ import pytest
 
 from tau_trainer.bridge.engine import Engine
 from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
-from tau_trainer.bridge.side_channels import SideChannelHub, Stat
 from tau_trainer.errors import (
-    DecodeError,
     EngineDisconnectedError,
     EngineError,
     EngineExitedError,
@@ -25,7 +23,7 @@ from tau_trainer.errors import (
     VersionError,
 )
 from tau_trainer.specs import Actions, ActionSpec, StepBatch
-from tests.waiting import HANG_S, NEVER_S, run
+from tests.waiting import HANG_S, NEVER_S
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 BALANCE = "3DBall?team=0"
@@ -54,115 +52,70 @@ async def play(engine: Engine, steps: int) -> list[StepBatch]:
     return batches
 
 
-class TestHeadless:
-    def test_from_launch_to_close(self, logs: Path) -> None:
-        async def main() -> None:
-            stats: list[Stat] = []
-            engine = Engine(0, 0, headless("balance", logs=logs), channels=SideChannelHub(stats.append))
-            await engine.start()
-            assert engine.port > 0
-            assert engine.specs == {}
-            (batch,) = await engine.reset({"num_agents": 3.0})
-            assert batch.agent_ids.tolist() == [0, 1, 2]
-            assert engine.specs[BALANCE].actions == ActionSpec(2)
-            assert [sensor.shape for sensor in engine.specs[BALANCE].observations] == [(8,)]
-            for _ in range(20):
-                (batch,) = await engine.step(zeros(engine, [batch]))
-            assert engine.exchanges == 21
-            (again,) = await engine.reset()
-            assert len(again.terminals) == 0
-            assert (again.reward == 0.0).all()
-            await engine.close()
-            assert engine.process is not None
-            assert engine.process.returncode == 0
+async def test_from_launch_to_close(logs: Path) -> None:
+    """A platform that may not be tilted stands still whatever is asked of it."""
+    engine = Engine(0, 0, headless("balance", logs=logs), EngineOptions(num_areas=2))
+    await engine.start()
+    assert engine.port > 0
+    assert engine.specs == {}
+    (batch,) = await engine.reset({"num_agents": 3.0, "tilt_speed": 0.0})
+    assert batch.agent_ids.tolist() == [0, 1, 2, 3, 4, 5], "known when the scene is made"
+    assert engine.specs[BALANCE].actions == ActionSpec(2)
+    assert [sensor.shape for sensor in engine.specs[BALANCE].observations] == [(8,)]
+    full = {BALANCE: Actions(np.ones((6, 2), np.float32), np.zeros((6, 0), np.int32))}
+    (after,) = await engine.step(full)
+    np.testing.assert_array_equal(after.obs[0][:, :2], batch.obs[0][:, :2])
+    engine.tell({"tilt_speed": 2.0})
+    (tilted,) = await engine.step(full)
+    assert (np.abs(tilted.obs[0][:, :2] - after.obs[0][:, :2]) > 0.01).all()
+    assert len(tilted.terminals) == 0, "episodes go on"
+    for _ in range(18):
+        (batch,) = await engine.step(zeros(engine, [batch]))
+    assert engine.exchanges == 21
+    with pytest.raises(PortInUseError):
+        await Engine(1, engine.port, headless("basic", logs=logs)).start()
+    (again,) = await engine.reset()
+    assert len(again.terminals) == 0
+    assert (again.reward == 0.0).all()
+    await engine.close()
+    assert engine.process is not None
+    assert engine.process.returncode == 0
 
-        run(main())
 
-    def test_parameters_that_change_while_it_plays(self, logs: Path) -> None:
-        """A platform that may not be tilted stands still whatever is asked of it."""
+async def test_actions_reach_the_agents_that_asked(logs: Path) -> None:
+    """Basic: three steps to the right end the episode with +0.99 less a step's cost."""
+    engine = Engine(0, 0, headless("basic", "--agents", "2", logs=logs))
+    await engine.start()
+    (batch,) = await engine.reset()
+    returns = np.zeros(2)
+    for _ in range(3):
+        moves = np.array([[1], [2]], np.int32)
+        (batch,) = await engine.step({batch.behavior: Actions(np.zeros((2, 0), np.float32), moves)})
+        returns += batch.reward
+    assert batch.terminals.agent_ids.tolist() == [0]
+    assert batch.terminals.reward[0] == pytest.approx(0.09)
+    assert batch.agent_ids.tolist() == [0, 1]
+    await engine.close()
 
-        async def main() -> None:
-            engine = Engine(0, 0, headless("balance", logs=logs))
-            await engine.start()
-            (batch,) = await engine.reset({"tilt_speed": 0.0})
-            full = {BALANCE: Actions(np.ones((len(batch), 2), np.float32), np.zeros((len(batch), 0), np.int32))}
-            (after,) = await engine.step(full)
-            np.testing.assert_array_equal(after.obs[0][:, :2], batch.obs[0][:, :2])
-            engine.tell({"tilt_speed": 2.0})
-            (tilted,) = await engine.step(full)
-            assert (np.abs(tilted.obs[0][:, :2] - after.obs[0][:, :2]) > 0.01).all()
-            assert len(tilted.terminals) == 0, "episodes go on"
-            await engine.close()
 
-        run(main())
+async def test_several_engines_at_once_have_seeds_and_logs_by_their_numbers(logs: Path) -> None:
+    async def first(index: int, seed: int) -> list[float]:
+        engine = Engine(index, 0, headless("balance", logs=logs), EngineOptions(seed=seed))
+        (batch,) = await play(engine, 0)
+        await engine.close()
+        return [float(x) for x in batch.obs[0].ravel()]
 
-    def test_actions_reach_the_agents_that_asked(self, logs: Path) -> None:
-        """Basic: three steps to the right end the episode with +0.99 less a step's cost."""
+    one, same, other = await asyncio.gather(first(1, 5), first(0, 6), first(2, 5))
+    assert one == same != other
+    assert sorted(os.listdir(logs)) == [f"Player-{i}.log" for i in range(3)]
 
-        async def main() -> None:
-            engine = Engine(0, 0, headless("basic", "--agents", "2", logs=logs))
-            await engine.start()
-            (batch,) = await engine.reset()
-            returns = np.zeros(2)
-            for _ in range(3):
-                moves = np.array([[1], [2]], np.int32)
-                (batch,) = await engine.step({batch.behavior: Actions(np.zeros((2, 0), np.float32), moves)})
-                returns += batch.reward
-            assert batch.terminals.agent_ids.tolist() == [0]
-            assert batch.terminals.reward[0] == pytest.approx(0.09)
-            assert batch.agent_ids.tolist() == [0, 1]
-            await engine.close()
 
-        run(main())
-
-    def test_seeds_number_the_engines(self, logs: Path) -> None:
-        async def first(index: int, seed: int) -> list[float]:
-            engine = Engine(index, 0, headless("balance", logs=logs), EngineOptions(seed=seed))
-            (batch,) = await play(engine, 0)
-            await engine.close()
-            return [float(x) for x in batch.obs[0].ravel()]
-
-        async def main() -> None:
-            one, same, other = await asyncio.gather(first(1, 5), first(0, 6), first(0, 5))
-            assert one == same != other
-
-        run(main())
-
-    def test_side_channels_come_before_the_first_step(self, logs: Path) -> None:
-        """The number of agents and areas must be known when the scene is made."""
-
-        async def main() -> None:
-            engine = Engine(0, 0, headless("balance", logs=logs), EngineOptions(num_areas=2))
-            await engine.start()
-            (batch,) = await engine.reset({"num_agents": 5.0})
-            assert len(batch) == 10
-            await engine.close()
-
-        run(main())
-
-    def test_several_engines_at_once(self, logs: Path) -> None:
-        async def one(index: int) -> int:
-            engine = Engine(index, 0, headless("basic", "--agents", str(index + 1), logs=logs))
-            (batch,) = await play(engine, 10)
-            await engine.close()
-            return len(batch)
-
-        async def main() -> None:
-            assert await asyncio.gather(*(one(i) for i in range(3))) == [1, 2, 3]
-
-        run(main())
-        assert sorted(path.name for path in logs.iterdir()) == [f"Player-{i}.log" for i in range(3)]
-
-    def test_messages_beyond_4_mib(self, logs: Path) -> None:
-        flags = ("--tau-profile", "tau384", "--agents", "2800")
-
-        async def main() -> None:
-            engine = Engine(0, 0, headless("tau", *flags, logs=logs))
-            (batch,) = await play(engine, 1)
-            assert batch.obs[0].nbytes > 4 * 2**20
-            await engine.close()
-
-        run(main())
+async def test_messages_beyond_4_mib(logs: Path) -> None:
+    flags = ("--tau-profile", "tau384", "--agents", "2800")
+    engine = Engine(0, 0, headless("tau", *flags, logs=logs))
+    (batch,) = await play(engine, 1)
+    assert batch.obs[0].nbytes > 4 * 2**20
+    await engine.close()
 
 
 @pytest.mark.parametrize(
@@ -176,23 +129,19 @@ class TestHeadless:
         ),
         (("--fault", "exit"), 20, EngineExitedError, "engine 0 ended while it should connect: exit code 70"),
         (("--no-such-fault", "--agents", "x"), 20, EngineExitedError, r"log ends with: .*--agents"),
-        (("--fault", "crash", "--fault-after", "3"), 20, EngineExitedError, "ended while it should answer a step"),
         (("--fault", "silent"), 0.3, EngineTimeoutError, "connected but asked for no decision within 0.3 s; does"),
-        (("--fault", "stall", "--fault-after", "1"), 0.3, EngineTimeoutError, "did not answer a step within 0.3 s; r"),
         (
             ("--fault", "slow-start"),
             0.3,
             EngineTimeoutError,
             r"engine 0 did not connect to port \d+ within 0\.3 s; check that it is a",
         ),
-        (("--fault", "malformed", "--fault-after", "3"), 20, DecodeError, "64 bytes that are not a message"),
-        (("--fault", "nan-reward", "--fault-after", "3"), 20, DecodeError, r"'3DBall\?team=0' .* reward of agent 0"),
-        (("--fault", "nan-observation"), 20, DecodeError, "NaN or infinity in sensor 'VectorSensor_size8' of agent 0"),
     ],
 )
-def test_faults_are_named(
+async def test_faults_before_the_first_step_are_named(
     flags: tuple[str, ...], timeout_s: float, kind: type[EngineError], sentence: str, logs: Path
 ) -> None:
+    """Later ones are in tests/envs/test_engines.py."""
     options = EngineOptions(timeout_s=timeout_s)
     sound = options if "slow-start" in flags else EngineOptions(timeout_s=HANG_S)
     engine = Engine(0, 0, headless("balance", *flags, logs=logs), sound)
@@ -200,125 +149,86 @@ def test_faults_are_named(
     async def played() -> None:
         """Only what never comes is waited for briefly."""
         await engine.start()
-        engine._options = sound if "stall" in flags else options
-        batches = await engine.reset()
         engine._options = options
-        for _ in range(20):
-            batches = await engine.step(zeros(engine, batches))
+        await engine.reset()
 
-    async def main() -> None:
-        with pytest.raises(kind, match=sentence):
-            await played()
-        await engine.kill()
-        assert engine.process is not None
-        assert engine.process.returncode is not None
-
-    run(main())
+    with pytest.raises(kind, match=sentence):
+        await played()
+    await engine.kill()
+    assert engine.process is not None
+    assert engine.process.returncode is not None
 
 
-def test_an_exit_is_detected_at_once(logs: Path) -> None:
-    async def main() -> None:
-        engine = Engine(0, 0, headless("balance", logs=logs), EngineOptions(timeout_s=NEVER_S))
-        batches = await play(engine, 2)
-        assert engine.process is not None
-        waiting = asyncio.create_task(engine.step(zeros(engine, batches)))
-        await waiting
-        engine.process.kill()
-        with pytest.raises(EngineExitedError, match="ended while it should answer a step: "):
-            await engine.step(zeros(engine, waiting.result()))
-        await engine.close()
-
-    run(main())
+async def test_an_exit_is_detected_at_once(logs: Path) -> None:
+    engine = Engine(0, 0, headless("balance", logs=logs), EngineOptions(timeout_s=NEVER_S))
+    batches = await play(engine, 2)
+    assert engine.process is not None
+    waiting = asyncio.create_task(engine.step(zeros(engine, batches)))
+    await waiting
+    engine.process.kill()
+    with pytest.raises(EngineExitedError, match="ended while it should answer a step: "):
+        await engine.step(zeros(engine, waiting.result()))
+    await engine.close()
 
 
 @posix
-def test_an_engine_that_is_killed_while_it_owes_us(logs: Path) -> None:
-    async def main() -> None:
-        engine = Engine(0, 0, headless("balance", "--step-ms", "5000", logs=logs))
-        batches = await play(engine, 0)
-        assert engine.process is not None
-        step = asyncio.create_task(engine.step(zeros(engine, batches)))
-        await asyncio.sleep(0.1)
-        assert engine.awaited  # noqa: PGH005 (no mock)
-        os.kill(engine.process.pid, signal.SIGKILL)
-        with pytest.raises(EngineExitedError, match="signal SIGKILL"):
-            await step
-        await engine.kill()
-
-    run(main())
+async def test_an_engine_that_is_killed_while_it_owes_us(logs: Path) -> None:
+    engine = Engine(0, 0, headless("balance", "--step-ms", "5000", logs=logs))
+    batches = await play(engine, 0)
+    assert engine.process is not None
+    step = asyncio.create_task(engine.step(zeros(engine, batches)))
+    await asyncio.sleep(0.1)
+    assert engine.awaited  # noqa: PGH005 (no mock)
+    os.kill(engine.process.pid, signal.SIGKILL)
+    with pytest.raises(EngineExitedError, match="signal SIGKILL"):
+        await step
+    await engine.kill()
 
 
 @posix
-def test_an_engine_that_says_goodbye_while_we_owe_it(logs: Path) -> None:
+async def test_an_engine_that_says_goodbye_while_we_owe_it(logs: Path) -> None:
     """SIGTERM: the engine breaks off its call and sends status 400 with another."""
-
-    async def main() -> None:
-        engine = Engine(0, 0, headless("balance", logs=logs))
-        batches = await play(engine, 2)
-        assert engine.process is not None
-        os.kill(engine.process.pid, signal.SIGTERM)
-        await asyncio.sleep(0.3)
-        with pytest.raises(EngineExitedError, match=r"engine 0 closed the session unexpectedly \(status 400\)"):
-            await engine.step(zeros(engine, batches))
-        await engine.close()
-        assert engine.process.returncode == 0
-
-    run(main())
+    engine = Engine(0, 0, headless("balance", logs=logs))
+    batches = await play(engine, 2)
+    assert engine.process is not None
+    os.kill(engine.process.pid, signal.SIGTERM)
+    await asyncio.sleep(0.3)
+    with pytest.raises(EngineExitedError, match=r"engine 0 closed the session unexpectedly \(status 400\)"):
+        await engine.step(zeros(engine, batches))
+    await engine.close()
+    assert engine.process.returncode == 0
 
 
-def test_close_while_the_engine_still_computes(logs: Path) -> None:
+async def test_close_while_the_engine_still_computes(logs: Path) -> None:
     """The goodbye travels in a reply, so close waits for the call that is on its way."""
-
-    async def main() -> None:
-        engine = Engine(0, 0, headless("balance", "--step-ms", "300", logs=logs))
-        batches = await play(engine, 0)
-        step = asyncio.create_task(engine.step(zeros(engine, batches)))
-        await asyncio.sleep(0.05)
-        step.cancel()
-        await asyncio.gather(step, return_exceptions=True)
-        await engine.close()
-        assert engine.process is not None
-        assert engine.process.returncode == 0
-
-    run(main())
+    engine = Engine(0, 0, headless("balance", "--step-ms", "300", logs=logs))
+    batches = await play(engine, 0)
+    step = asyncio.create_task(engine.step(zeros(engine, batches)))
+    await asyncio.sleep(0.05)
+    step.cancel()
+    await asyncio.gather(step, return_exceptions=True)
+    await engine.close()
+    assert engine.process is not None
+    assert engine.process.returncode == 0
 
 
-def test_close_does_not_wait_for_an_engine_that_has_crashed(logs: Path) -> None:
-    async def main() -> None:
-        engine = Engine(
-            0, 0, headless("balance", "--step-ms", "300", "--fault", "crash", "--fault-after", "1", logs=logs)
-        )
-        batches = await play(engine, 0)
-        step = asyncio.create_task(engine.step(zeros(engine, batches)))
-        await asyncio.sleep(0.05)
-        step.cancel()
-        await asyncio.gather(step, return_exceptions=True)
-        await engine.close(NEVER_S)
-
-    run(main())
+async def test_close_does_not_wait_for_an_engine_that_has_crashed(logs: Path) -> None:
+    engine = Engine(0, 0, headless("balance", "--step-ms", "300", "--fault", "crash", "--fault-after", "1", logs=logs))
+    batches = await play(engine, 0)
+    step = asyncio.create_task(engine.step(zeros(engine, batches)))
+    await asyncio.sleep(0.05)
+    step.cancel()
+    await asyncio.gather(step, return_exceptions=True)
+    await engine.close(NEVER_S)
 
 
-def test_a_program_that_cannot_be_started_frees_the_port(tmp_path: Path) -> None:
-    async def main() -> None:
-        engine = Engine(0, 0, LaunchSpec((str(tmp_path / "gone"),)))
-        with pytest.raises(LaunchError):
-            await engine.start()
-        another = Engine(1, engine.port, None, EngineOptions(timeout_s=0.1))
-        with pytest.raises(EngineTimeoutError):
-            await another.start()
-
-    run(main())
-
-
-def test_a_port_that_is_taken(logs: Path) -> None:
-    async def main() -> None:
-        engine = Engine(0, 0, headless("basic", logs=logs))
-        await play(engine, 0)
-        with pytest.raises(PortInUseError):
-            await Engine(1, engine.port, headless("basic", logs=logs)).start()
-        await engine.close()
-
-    run(main())
+async def test_a_program_that_cannot_be_started_frees_the_port(tmp_path: Path) -> None:
+    engine = Engine(0, 0, LaunchSpec((str(tmp_path / "gone"),)))
+    with pytest.raises(LaunchError):
+        await engine.start()
+    another = Engine(1, engine.port, None, EngineOptions(timeout_s=0.1))
+    with pytest.raises(EngineTimeoutError):
+        await another.start()
 
 
 HANGS_UP = """
@@ -346,20 +256,16 @@ sys.exit(7)
         (0.3, EngineExitedError, "engine 0 ended while it should answer the handshake: exit code 7; its log"),
     ],
 )
-def test_an_engine_that_hangs_up(
+async def test_an_engine_that_hangs_up(
     seconds: float, kind: type[EngineError], sentence: str, logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the process says at its end is worth a short wait; one that lives on is not waited for."""
     if seconds == NEVER_S:
         monkeypatch.setattr("tau_trainer.bridge.engine._REAP_S", 1.0)
     launch = LaunchSpec((sys.executable, "-c", HANGS_UP.format(seconds=seconds)), log_folder=logs)
-
-    async def main() -> None:
-        engine = Engine(0, 0, launch)
-        with pytest.raises(kind) as gone:
-            await engine.start()
-        assert str(gone.value) == sentence + " ends with: the true cause"
-        assert engine.process is not None
-        assert engine.process.returncode is not None
-
-    run(main())
+    engine = Engine(0, 0, launch)
+    with pytest.raises(kind) as gone:
+        await engine.start()
+    assert str(gone.value) == sentence + " ends with: the true cause"
+    assert engine.process is not None
+    assert engine.process.returncode is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,290 +116,255 @@ async def editor(
             await engine.kill()
 
 
+@pytest.fixture
+def script() -> AbstractAsyncContextManager[Script]:
+    return editor()
+
+
 SPEC = simple_spec(ActionSpec(1, (3,)), (2,))
 ONE = Agent(4, (np.ones(2, np.float32),))
 STEP = engine_message([(SPEC, [ONE])])
 
 
-class TestEditor:
-    def test_the_first_reset_carries_settings_and_parameters(self) -> None:
-        async def main() -> None:
-            async with editor() as script:
-                reply = decode_trainer_message(await script.greets(), {})
-                assert (reply.status, reply.command) == (200, Command.RESET)
-                payloads = [payload for _, payload in unpack_payloads(reply.side_channel)]
-                assert payloads[:5] == engine_configuration_payloads(EngineSettings())
-                assert parse_environment_parameter(payloads[5]) == ("gravity", -9.5)
+async def test_the_first_reset_carries_settings_and_parameters(script: Script) -> None:
+    reply = decode_trainer_message(await script.greets(), {})
+    assert (reply.status, reply.command) == (200, Command.RESET)
+    payloads = [payload for _, payload in unpack_payloads(reply.side_channel)]
+    assert payloads[:5] == engine_configuration_payloads(EngineSettings())
+    assert parse_environment_parameter(payloads[5]) == ("gravity", -9.5)
 
-        run(main())
 
-    def test_statistics_arrive(self) -> None:
-        async def main() -> None:
-            stats: list[Stat] = []
-            async with editor(channels=SideChannelHub(stats.append)) as script:
-                await script.greets()
-                message = engine_message([(SPEC, [])], side_channel=pack_payload(STATS, stat_payload("height", 2.5)))
-                step = script.says(message)
-                assert await script.resetting == []
-                assert [(stat.key, stat.value) for stat in stats] == [("height", 2.5)]
-                await script.engine.close(0.1)
-                assert decode_trainer_message(await step, {}).status == 400
+async def test_statistics_arrive() -> None:
+    stats: list[Stat] = []
+    async with editor(channels=SideChannelHub(stats.append)) as script:
+        await script.greets()
+        message = engine_message([(SPEC, [])], side_channel=pack_payload(STATS, stat_payload("height", 2.5)))
+        step = script.says(message)
+        assert await script.resetting == []
+        assert [(stat.key, stat.value) for stat in stats] == [("height", 2.5)]
+        await script.engine.close(0.1)
+        assert decode_trainer_message(await step, {}).status == 400
 
-        run(main())
 
-    def test_old_packages_get_the_deprecated_copy_of_actions(self) -> None:
-        async def main() -> None:
-            async with editor() as script:
-                old = EngineInitialization("Academy", "1.0.0", "1.0.8", Capabilities(hybrid_actions=False))
-                await script.greets(old)
-                answer = script.says(STEP)
-                (batch,) = await script.resetting
-                assert batch.agent_ids.tolist() == [4]
-                action = Actions(np.array([[0.5]], np.float32), np.array([[2]], np.int32))
-                stepping = asyncio.create_task(script.engine.step({SPEC.name: action}))
-                assert np.array([0.5, 2.0], "<f4").tobytes() in await answer
-                stepping.cancel()
+async def test_old_packages_get_the_deprecated_copy_of_actions(script: Script) -> None:
+    old = EngineInitialization("Academy", "1.0.0", "1.0.8", Capabilities(hybrid_actions=False))
+    await script.greets(old)
+    answer = script.says(STEP)
+    (batch,) = await script.resetting
+    assert batch.agent_ids.tolist() == [4]
+    action = Actions(np.array([[0.5]], np.float32), np.array([[2]], np.int32))
+    stepping = asyncio.create_task(script.engine.step({SPEC.name: action}))
+    assert np.array([0.5, 2.0], "<f4").tobytes() in await answer
+    stepping.cancel()
 
-        run(main())
 
-    @pytest.mark.parametrize("moment", ["second", "reset", "step"])
-    def test_status_400_at_any_time(self, moment: str) -> None:
-        goodbye = encode_close()
+@pytest.mark.parametrize("moment", ["second", "reset", "step"])
+async def test_status_400_at_any_time(script: Script, moment: str) -> None:
+    goodbye = encode_close()
+    waiting: asyncio.Task[Any]
+    if moment == "second":
+        waiting = asyncio.create_task(script.engine.start())
+        await asyncio.sleep(0.02)
+        await script.says(encode_engine_message(initialization=EngineInitialization()))
+    else:
+        await script.greets()
+        waiting = script.resetting
+        if moment == "step":
+            answer = script.says(STEP)
+            batches = await script.resetting
+            waiting = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
+            await answer
+    last = script.says(goodbye)
+    with pytest.raises(EngineStoppedError, match=r"^the Unity editor stopped the game$"):
+        await waiting
+    await script.engine.close(0.1)
+    await asyncio.wait([last])
 
-        async def main() -> None:
-            async with editor() as script:
-                waiting: asyncio.Task[Any]
-                if moment == "second":
-                    waiting = asyncio.create_task(script.engine.start())
-                    await asyncio.sleep(0.02)
-                    await script.says(encode_engine_message(initialization=EngineInitialization()))
-                else:
-                    await script.greets()
-                    waiting = script.resetting
-                    if moment == "step":
-                        answer = script.says(STEP)
-                        batches = await script.resetting
-                        waiting = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
-                        await answer
-                last = script.says(goodbye)
-                with pytest.raises(EngineStoppedError, match=r"^the Unity editor stopped the game$"):
-                    await waiting
-                await script.engine.close(0.1)
-                await asyncio.wait([last])
 
-        run(main())
+@pytest.mark.parametrize("moment", ["while we wait", "while we think"])
+async def test_an_editor_that_is_gone_is_known_at_once(script: Script, moment: str) -> None:
+    await script.greets()
+    answer = script.says(STEP)
+    batches = await script.resetting
+    if moment == "while we think":
+        await script.leaves()
+        stepping = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
+    else:
+        stepping = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
+        await answer
+        await script.leaves()
+    with pytest.raises(EngineStoppedError) as gone:
+        await stepping
+    assert str(gone.value) == "the Unity editor closed the connection (crashed or was killed?)"
+    await asyncio.wait([answer])
 
-    @pytest.mark.parametrize("moment", ["while we wait", "while we think"])
-    def test_an_editor_that_is_gone_is_known_at_once(self, moment: str) -> None:
-        async def main() -> None:
-            async with editor() as script:
-                await script.greets()
-                answer = script.says(STEP)
-                batches = await script.resetting
-                if moment == "while we think":
-                    await script.leaves()
-                    stepping = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
-                else:
-                    stepping = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
-                    await answer
-                    await script.leaves()
-                with pytest.raises(EngineStoppedError) as gone:
-                    await stepping
-                assert str(gone.value) == "the Unity editor closed the connection (crashed or was killed?)"
-                await asyncio.wait([answer])
 
-        run(main())
+@pytest.mark.parametrize(("package", "told"), [("1.9.1-preview", "0.20.0"), ("2.0.1", "1.1.0")])
+@pytest.mark.parametrize("how", ["breaks off", "goodbye", "silence"])
+async def test_an_engine_that_leaves_in_the_handshake(package: str, told: str, how: str) -> None:
+    """Packages before 2.0 are told of a trainer that they know; if they leave all the same, they are the cause."""
+    greeting = encode_engine_message(initialization=EngineInitialization("Academy", package_version=package))
+    async with editor(0.5 if how == "silence" else NEVER_S) as script:
+        starting = asyncio.create_task(script.engine.start())
+        await asyncio.sleep(0.02)
+        reply = decode_trainer_message(await script.says(greeting), {}).initialization
+        assert reply is not None
+        assert reply.package_version == told
+        if how == "breaks off":
+            await script.leaves()
+        last = script.says(encode_close()) if how == "goodbye" else None
+        with pytest.raises(EngineError) as gone:
+            await starting
+        blamed = (
+            f"com.unity.ml-agents {package} may refuse this trainer's version, like other packages before 2.0; "
+            "see its log; use a package from 2.0 to 4.x"
+        )
+        assert (blamed in str(gone.value)) == (told == "0.20.0"), str(gone.value)
+        if last is not None:
+            await script.engine.kill()
+            await asyncio.wait([last])
 
-    @pytest.mark.parametrize(("package", "told"), [("1.9.1-preview", "0.20.0"), ("2.0.1", "1.1.0")])
-    @pytest.mark.parametrize("how", ["breaks off", "goodbye", "silence"])
-    def test_an_engine_that_leaves_in_the_handshake(self, package: str, told: str, how: str) -> None:
-        """Packages before 2.0 are told of a trainer that they know; if they leave all the same, they are the cause."""
-        greeting = encode_engine_message(initialization=EngineInitialization("Academy", package_version=package))
 
-        async def main() -> None:
-            async with editor(0.5 if how == "silence" else NEVER_S) as script:
+@pytest.mark.parametrize("row", package_table(), ids=lambda row: f"{row.first} to {row.last}")
+def test_every_row_of_the_table_of_packages(row: PackageRow) -> None:
+    """`docs/guides/mlagents.md` says which packages train and which load our models: so does the handshake."""
+
+    async def meet(package: str) -> None:
+        new = row.api >= "1.3"
+        capabilities = Capabilities(hybrid_actions=new, variable_length=row.api >= "1.5")
+        async with editor() as script:
+            greeting = EngineInitialization("Academy", row.api, package, capabilities)
+            if not row.trains:
                 starting = asyncio.create_task(script.engine.start())
                 await asyncio.sleep(0.02)
-                reply = decode_trainer_message(await script.says(greeting), {}).initialization
-                assert reply is not None
-                assert reply.package_version == told
-                if how == "breaks off":
-                    await script.leaves()
-                last = script.says(encode_close()) if how == "goodbye" else None
-                with pytest.raises(EngineError) as gone:
+                call = script.says(encode_engine_message(initialization=greeting))
+                with pytest.raises(VersionError, match=re.escape(f"package {package} uses communicator API")):
                     await starting
-                blamed = (
-                    f"com.unity.ml-agents {package} may refuse this trainer's version, like other packages before 2.0; "
-                    "see its log; use a package from 2.0 to 4.x"
-                )
-                assert (blamed in str(gone.value)) == (told == "0.20.0"), str(gone.value)
-                if last is not None:
-                    await script.engine.kill()
-                    await asyncio.wait([last])
+                await asyncio.wait([call])
+                return
+            await script.greets(greeting)
+            answer = script.says(STEP)
+            (batch,) = await script.resetting
+            sent = Actions(np.array([[0.5]], np.float32), np.array([[2]], np.int32))
+            stepping = asyncio.create_task(script.engine.step({SPEC.name: sent}))
+            assert (np.array([0.5, 2.0], "<f4").tobytes() in await answer) == (not new)
+            assert len(batch) == 1
+            notes = script.engine.notes
+            assert (notes == []) == row.loads
+            for note in notes:
+                assert note.startswith(f"package {package} (API {row.api}) can train, but cannot load")
+                assert "upgrade com.unity.ml-agents to 2.0 or newer" in note
+            stepping.cancel()
 
-        run(main())
+    for package in (row.first, row.last):
+        run(meet(package))
 
-    @pytest.mark.parametrize("row", package_table(), ids=lambda row: f"{row.first} to {row.last}")
-    def test_every_row_of_the_table_of_packages(self, row: PackageRow) -> None:
-        """`docs/guides/mlagents.md` says which packages train and which load our models: so does the handshake."""
 
-        async def meet(package: str) -> None:
-            new = row.api >= "1.3"
-            capabilities = Capabilities(hybrid_actions=new, variable_length=row.api >= "1.5")
-            async with editor() as script:
-                greeting = EngineInitialization("Academy", row.api, package, capabilities)
-                if not row.trains:
-                    starting = asyncio.create_task(script.engine.start())
-                    await asyncio.sleep(0.02)
-                    call = script.says(encode_engine_message(initialization=greeting))
-                    with pytest.raises(VersionError, match=re.escape(f"package {package} uses communicator API")):
-                        await starting
-                    await asyncio.wait([call])
-                    return
-                await script.greets(greeting)
-                answer = script.says(STEP)
-                (batch,) = await script.resetting
-                sent = Actions(np.array([[0.5]], np.float32), np.array([[2]], np.int32))
-                stepping = asyncio.create_task(script.engine.step({SPEC.name: sent}))
-                assert (np.array([0.5, 2.0], "<f4").tobytes() in await answer) == (not new)
-                assert len(batch) == 1
-                notes = script.engine.notes
-                assert (notes == []) == row.loads
-                for note in notes:
-                    assert note.startswith(f"package {package} (API {row.api}) can train, but cannot load")
-                    assert "upgrade com.unity.ml-agents to 2.0 or newer" in note
-                stepping.cancel()
+@pytest.mark.parametrize("listen", [None, "127.0.0.1"], ids=["native", "grpcio"])
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (encode_engine_message(), "its first message is not an introduction"),
+        (STEP, "its first message is not an introduction"),
+        (encode_close(), "its first message is not an introduction"),
+        (b"\xff\xff\xff", "received 3 bytes that are not a message of the protocol"),
+    ],
+    ids=["header", "step", "goodbye", "garbage"],
+)
+async def test_a_first_message_that_is_no_introduction_is_refused_and_the_engine_waited_for(
+    listen: str | None, data: bytes, why: str
+) -> None:
+    told: list[str] = []
+    async with editor(on_event=told.append, listen=listen) as script:
+        with client(script.engine.port) as stranger:
+            starting = asyncio.create_task(script.engine.start())
+            await asyncio.sleep(0.02)
+            with pytest.raises(grpc.RpcError) as refusal:
+                await stranger.call(data)
+        assert refusal.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert "whose first message is an introduction" in str(refusal.value.details())
+        assert script.engine.stage == "connect"
+        (sentence,) = told
+        assert re.fullmatch(
+            rf"(127\.0\.0\.1|\[::1\]):\d+ called but is not an engine \({why}\) and was refused; still waiting "
+            "for engine 0",
+            sentence,
+        )
+        await script.says(encode_engine_message(initialization=EngineInitialization()))
+        second = script.says(encode_engine_message())
+        await starting
+        resetting = asyncio.create_task(script.engine.reset())
+        await second
+        answer = script.says(STEP)
+        (batch,) = await resetting
+        assert batch.agent_ids.tolist() == [4]
+        await script.engine.close(0.1)
+        assert decode_trainer_message(await answer, {}).status == 400
 
-        for package in (row.first, row.last):
-            run(meet(package))
 
-    @pytest.mark.parametrize("listen", [None, "127.0.0.1"], ids=["native", "grpcio"])
-    @pytest.mark.parametrize(
-        ("data", "why"),
-        [
-            (encode_engine_message(), "its first message is not an introduction"),
-            (STEP, "its first message is not an introduction"),
-            (encode_close(), "its first message is not an introduction"),
-            (b"\xff\xff\xff", "received 3 bytes that are not a message of the protocol"),
-        ],
-        ids=["header", "step", "goodbye", "garbage"],
-    )
-    def test_a_first_message_that_is_no_introduction_is_refused_and_the_engine_waited_for(
-        self, listen: str | None, data: bytes, why: str
-    ) -> None:
-        async def main() -> None:
-            told: list[str] = []
-            async with editor(on_event=told.append, listen=listen) as script:
-                with client(script.engine.port) as stranger:
-                    starting = asyncio.create_task(script.engine.start())
-                    await asyncio.sleep(0.02)
-                    with pytest.raises(grpc.RpcError) as refusal:
-                        await stranger.call(data)
-                assert refusal.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-                assert "whose first message is an introduction" in str(refusal.value.details())
-                assert script.engine.stage == "connect"
-                (sentence,) = told
-                assert re.fullmatch(
-                    rf"(127\.0\.0\.1|\[::1\]):\d+ called but is not an engine \({why}\) and was refused; still waiting "
-                    "for engine 0",
-                    sentence,
-                )
-                await script.says(encode_engine_message(initialization=EngineInitialization()))
-                second = script.says(encode_engine_message())
-                await starting
-                resetting = asyncio.create_task(script.engine.reset())
-                await second
-                answer = script.says(STEP)
-                (batch,) = await resetting
-                assert batch.agent_ids.tolist() == [4]
-                await script.engine.close(0.1)
-                assert decode_trainer_message(await answer, {}).status == 400
+async def test_strangers_alone_are_waited_beside_until_time_is_up() -> None:
+    """And who called instead stands in the sentence."""
+    async with editor(0.5) as script:
+        starting = asyncio.create_task(script.engine.start())
+        await asyncio.sleep(0.02)
+        with pytest.raises(grpc.RpcError):
+            await script.says(STEP)
+        with pytest.raises(EngineTimeoutError) as late:
+            await starting
+        assert re.match(
+            r"nothing connected to port \d+ within 0\.5 s \(\S+ called but is not an engine \(its first "
+            r"message is not an introduction\) and was refused\); press Play",
+            str(late.value),
+        )
 
-        run(main())
 
-    def test_strangers_alone_are_waited_beside_until_time_is_up(self) -> None:
-        """And who called instead stands in the sentence."""
+async def test_nobody_presses_play() -> None:
+    async with editor(timeout_s=0.3) as script:
+        assert script.engine.stage == "connect"
+        with pytest.raises(EngineTimeoutError, match=r"nothing connected to port \d+ within 0\.3 s; press Play"):
+            await script.engine.start()
 
-        async def main() -> None:
-            async with editor(0.5) as script:
-                starting = asyncio.create_task(script.engine.start())
-                await asyncio.sleep(0.02)
-                with pytest.raises(grpc.RpcError):
-                    await script.says(STEP)
-                with pytest.raises(EngineTimeoutError) as late:
-                    await starting
-                assert re.match(
-                    r"nothing connected to port \d+ within 0\.5 s \(\S+ called but is not an engine \(its first "
-                    r"message is not an introduction\) and was refused\); press Play",
-                    str(late.value),
-                )
 
-        run(main())
+async def test_behaviors_at_different_rates(script: Script) -> None:
+    """A message may hold one behavior or another, only ended agents, or nothing at all."""
+    other = simple_spec(ActionSpec(2), (1,), name="Another?team=1")
+    ended = Agent(9, (np.ones(1, np.float32),), done=True)
+    await script.greets()
+    call = script.says(STEP)
+    batches = await script.resetting
+    for message, names in (
+        (engine_message([(SPEC, []), (other, [ended])]), ["Another?team=1"]),
+        (engine_message([]), []),
+        (engine_message([(SPEC, [ONE]), (other, [ended])]), ["Another?team=1", "B?team=0"]),
+    ):
+        stepping = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
+        await call
+        call = script.says(message)
+        batches = await stepping
+        assert [batch.behavior for batch in batches] == names
+    assert set(script.engine.specs) == {"Another?team=1", "B?team=0"}
+    assert len(batches[0]) == 0
+    assert len(batches[0].terminals) == 1
+    await script.engine.close(0.1)
+    assert decode_trainer_message(await call, {}).status == 400
 
-    def test_nobody_presses_play(self) -> None:
-        async def main() -> None:
-            async with editor(timeout_s=0.3) as script:
-                assert script.engine.stage == "connect"
-                with pytest.raises(
-                    EngineTimeoutError, match=r"nothing connected to port \d+ within 0\.3 s; press Play"
-                ):
-                    await script.engine.start()
 
-        run(main())
+async def test_a_goodbye_that_nobody_has_read_is_answered_at_the_close(script: Script) -> None:
+    """The engine broke off the call that we owed, and said goodbye with another."""
+    await script.greets()
+    step = script.begins(STEP)
+    await script.resetting
+    step.cancel()
+    last = script.says(encode_close())
+    await asyncio.sleep(0.1)
+    await script.engine.close(5.0)
+    assert decode_trainer_message(await last, {}).status == 400
 
-    def test_behaviors_at_different_rates(self) -> None:
-        """A message may hold one behavior or another, only ended agents, or nothing at all."""
-        other = simple_spec(ActionSpec(2), (1,), name="Another?team=1")
-        ended = Agent(9, (np.ones(1, np.float32),), done=True)
 
-        async def main() -> None:
-            async with editor() as script:
-                await script.greets()
-                call = script.says(STEP)
-                batches = await script.resetting
-                for message, names in (
-                    (engine_message([(SPEC, []), (other, [ended])]), ["Another?team=1"]),
-                    (engine_message([]), []),
-                    (engine_message([(SPEC, [ONE]), (other, [ended])]), ["Another?team=1", "B?team=0"]),
-                ):
-                    stepping = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
-                    await call
-                    call = script.says(message)
-                    batches = await stepping
-                    assert [batch.behavior for batch in batches] == names
-                assert set(script.engine.specs) == {"Another?team=1", "B?team=0"}
-                assert len(batches[0]) == 0
-                assert len(batches[0].terminals) == 1
-                await script.engine.close(0.1)
-                assert decode_trainer_message(await call, {}).status == 400
-
-        run(main())
-
-    def test_a_goodbye_that_nobody_has_read_is_answered_at_the_close(self) -> None:
-        """The engine broke off the call that we owed, and said goodbye with another."""
-
-        async def main() -> None:
-            async with editor() as script:
-                await script.greets()
-                step = script.begins(STEP)
-                await script.resetting
-                step.cancel()
-                last = script.says(encode_close())
-                await asyncio.sleep(0.1)
-                await script.engine.close(5.0)
-                assert decode_trainer_message(await last, {}).status == 400
-
-        run(main())
-
-    def test_the_engines_own_end_is_no_wait(self) -> None:
-        """Somebody pulls the plug while we owe an answer: closing does not wait its time out."""
-
-        async def main() -> None:
-            async with editor() as script:
-                await script.greets()
-                call = script.says(STEP)
-                await script.resetting
-                await script.engine.close(NEVER_S)
-                assert decode_trainer_message(await call, {}).status == 400
-
-        run(main())
+async def test_the_engines_own_end_is_no_wait(script: Script) -> None:
+    """Somebody pulls the plug while we owe an answer: closing does not wait its time out."""
+    await script.greets()
+    call = script.says(STEP)
+    await script.resetting
+    await script.engine.close(NEVER_S)
+    assert decode_trainer_message(await call, {}).status == 400

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
@@ -26,22 +25,11 @@ from tau_trainer.errors import EngineExitedError, EngineTimeoutError, PortInUseE
 from tau_trainer.headless.args import parse_args
 from tau_trainer.headless.client import HeadlessEngine
 from tau_trainer.specs import Actions, StepBatch
-from tests.bridge.conftest import DATA, Client, client, free_port
+from tests.bridge.conftest import DATA, Client, client, free_port, listening
 from tests.bridge.test_server import connects, echo
 from tests.waiting import HANG_S
 
 ipv6 = pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6 loopback")
-
-
-def serve(server: GrpcioServer, play: Callable[[GrpcioServer], Awaitable[None]]) -> None:
-    async def main() -> None:
-        await server.start()
-        try:
-            await play(server)
-        finally:
-            await server.stop()
-
-    asyncio.run(asyncio.wait_for(main(), HANG_S))
 
 
 def test_which_server_serves_where(tls: Tls) -> None:
@@ -58,34 +46,28 @@ def test_grpcio_is_imported_for_other_machines_only() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=HANG_S)
 
 
-def test_only_the_services_own_path_is_answered() -> None:
-    async def play(server: GrpcioServer) -> None:
+async def test_only_the_services_own_path_is_answered() -> None:
+    async with listening(GrpcioServer("127.0.0.1")) as server:
         with client(server.port) as engine:
             other = engine.channel.unary_unary("/another.Service/Method")
             with pytest.raises(grpc.RpcError) as refusal:
                 await asyncio.to_thread(other, b"", timeout=HANG_S)
             assert refusal.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
-    serve(GrpcioServer("127.0.0.1"), play)
-
 
 @ipv6
-def test_one_address_is_listened_on() -> None:
-    async def play(server: GrpcioServer) -> None:
+async def test_one_address_is_listened_on() -> None:
+    async with listening(GrpcioServer("127.0.0.1")) as server:
         assert await asyncio.to_thread(connects, "127.0.0.1", server.port)
         assert not await asyncio.to_thread(connects, "::1", server.port)
-
-    serve(GrpcioServer("127.0.0.1"), play)
 
 
 @ipv6
 @pytest.mark.parametrize("address", ["::1", "[::1]", "::", "0.0.0.0", "localhost"])
-def test_addresses_of_every_kind(address: str) -> None:
-    async def play(server: GrpcioServer) -> None:
+async def test_addresses_of_every_kind(address: str) -> None:
+    async with listening(GrpcioServer(address)) as server:
         with client(server.port) as engine:
             assert await echo(server, engine, b"hello") == b"olleh"
-
-    serve(GrpcioServer(address), play)
 
 
 @pytest.mark.parametrize("address", ["192.0.2.1", "no-such-host.invalid", "127.0.0.1:5005", "999.1.1.1", "a" * 70])
@@ -107,11 +89,11 @@ def test_a_certificate_that_grpcio_refuses() -> None:
         asyncio.run(GrpcioServer("127.0.0.1", Tls(b"no", b"no")).start())
 
 
-def test_messages_beyond_the_limit_are_refused_and_the_next_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_messages_beyond_the_limit_are_refused_and_the_next_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_MESSAGE == 256 * 2**20
     monkeypatch.setattr("tau_trainer.bridge.grpcio_server.MAX_MESSAGE", 5 * 2**20)
 
-    async def play(server: GrpcioServer) -> None:
+    async with listening(GrpcioServer("127.0.0.1")) as server:
         with client(server.port) as engine:
             with pytest.raises(grpc.RpcError) as refusal:
                 await engine.call(bytes(5 * 2**20 + 1))
@@ -119,35 +101,29 @@ def test_messages_beyond_the_limit_are_refused_and_the_next_one_is_not(monkeypat
             assert not server.owes_reply
             assert await echo(server, engine, bytes(5 * 2**20)) == bytes(5 * 2**20)
 
-    serve(GrpcioServer("127.0.0.1"), play)
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+async def test_a_client_that_knows_the_certificate_is_served(tls: Tls, host: str) -> None:
+    async with listening(GrpcioServer("127.0.0.1", tls)) as server:
+        with client(server.port, host, tls.certificate) as engine:
+            assert await echo(server, engine, b"secret") == b"terces"
 
 
-class TestTls:
-    @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
-    def test_a_client_that_knows_the_certificate_is_served(self, tls: Tls, host: str) -> None:
-        async def play(server: GrpcioServer) -> None:
-            with client(server.port, host, tls.certificate) as engine:
-                assert await echo(server, engine, b"secret") == b"terces"
-
-        serve(GrpcioServer("127.0.0.1", tls), play)
-
-    @pytest.mark.parametrize("trusted", [None, (DATA / "another-certificate.pem").read_bytes()], ids=["plain", "other"])
-    def test_a_client_in_clear_text_or_with_another_authority_is_refused(self, tls: Tls, trusted: bytes | None) -> None:
-        async def play(server: GrpcioServer) -> None:
-            waiting = server.receive()
-            with client(server.port, trusted=trusted) as engine:
-                exchange = engine.channel.unary_unary(METHOD)
-                with pytest.raises(grpc.RpcError) as refusal:
-                    await asyncio.to_thread(exchange, b"hello", timeout=HANG_S)
-                assert refusal.value.code() is grpc.StatusCode.UNAVAILABLE
-            assert not waiting.done()
-            with client(server.port, trusted=tls.certificate) as engine:  # and it costs nobody else anything
-                call = engine.call(b"hello")
-                assert await waiting == b"hello"
-                server.reply(b"here")
-                assert await call == b"here"
-
-        serve(GrpcioServer("127.0.0.1", tls), play)
+@pytest.mark.parametrize("trusted", [None, (DATA / "another-certificate.pem").read_bytes()], ids=["plain", "other"])
+async def test_a_client_in_clear_text_or_with_another_authority_is_refused(tls: Tls, trusted: bytes | None) -> None:
+    async with listening(GrpcioServer("127.0.0.1", tls)) as server:
+        waiting = server.receive()
+        with client(server.port, trusted=trusted) as engine:
+            exchange = engine.channel.unary_unary(METHOD)
+            with pytest.raises(grpc.RpcError) as refusal:
+                await asyncio.to_thread(exchange, b"hello", timeout=HANG_S)
+            assert refusal.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert not waiting.done()
+        with client(server.port, trusted=tls.certificate) as engine:  # and it costs nobody else anything
+            call = engine.call(b"hello")
+            assert await waiting == b"hello"
+            server.reply(b"here")
+            assert await call == b"here"
 
 
 class GrpcioLink:

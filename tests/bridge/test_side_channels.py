@@ -168,37 +168,38 @@ def test_random_payloads_raise_decode_error_only(data: bytes) -> None:
             continue
 
 
-class TestHub:
-    def test_what_is_queued_goes_out_once_and_in_order(self) -> None:
-        hub = SideChannelHub()
-        hub.send_engine_configuration(EngineSettings())
-        hub.send_environment_parameters({"gravity": -9.5, "size": 2.0})
-        sent = unpack_payloads(hub.take())
-        assert [channel for channel, _ in sent] == [ENGINE_CONFIGURATION] * 5 + [ENVIRONMENT_PARAMETERS] * 2
-        assert [parse_environment_parameter(payload) for _, payload in sent[5:]] == [("gravity", -9.5), ("size", 2.0)]
-        assert hub.take() == b""
+def test_what_is_queued_goes_out_once_and_in_order() -> None:
+    hub = SideChannelHub()
+    hub.send_engine_configuration(EngineSettings())
+    hub.send_environment_parameters({"gravity": -9.5, "size": 2.0})
+    sent = unpack_payloads(hub.take())
+    assert [channel for channel, _ in sent] == [ENGINE_CONFIGURATION] * 5 + [ENVIRONMENT_PARAMETERS] * 2
+    assert [parse_environment_parameter(payload) for _, payload in sent[5:]] == [("gravity", -9.5), ("size", 2.0)]
+    assert hub.take() == b""
 
-    def test_the_trainer_is_told_of_in_the_references_message(self) -> None:
-        hub = SideChannelHub()
-        hub.send_training_environment(
-            TrainingEnvironmentInitialized(
-                trainer_version="tau 1",
-                envs_version="1.1.0",
-                python_version="3.11",
-                torch_version="2.13",
-                device="cpu",
-                num_envs=300,
-            )
+
+def test_the_trainer_is_told_of_in_the_references_message() -> None:
+    hub = SideChannelHub()
+    hub.send_training_environment(
+        TrainingEnvironmentInitialized(
+            trainer_version="tau 1",
+            envs_version="1.1.0",
+            python_version="3.11",
+            torch_version="2.13",
+            device="cpu",
+            num_envs=300,
         )
-        ((channel, payload),) = unpack_payloads(hub.take())
-        assert channel == TRAINING_ANALYTICS
-        url = b"type.googleapis.com/communicator_objects.TrainingEnvironmentInitialized"
-        body = b"\x0a\x05tau 1\x12\x051.1.0\x1a\x043.11\x22\x042.13\x2a\x03cpu\x30\xac\x02"
-        assert payload == b"\x0a" + bytes([len(url)]) + url + b"\x12" + bytes([len(body)]) + body
+    )
+    ((channel, payload),) = unpack_payloads(hub.take())
+    assert channel == TRAINING_ANALYTICS
+    url = b"type.googleapis.com/communicator_objects.TrainingEnvironmentInitialized"
+    body = b"\x0a\x05tau 1\x12\x051.1.0\x1a\x043.11\x22\x042.13\x2a\x03cpu\x30\xac\x02"
+    assert payload == b"\x0a" + bytes([len(url)]) + url + b"\x12" + bytes([len(body)]) + body
 
-    def test_statistics_are_handed_on_and_strangers_passed_over(self) -> None:
-        stats: list[Stat] = []
-        data = pack_payload(STATS, stat_payload("k", 2.0)) + pack_payload(uuid.uuid4(), b"?")
-        SideChannelHub(stats.append).receive(data)
-        assert stats == [Stat("k", 2.0, Aggregation.AVERAGE)]
-        SideChannelHub().receive(data)  # and where nobody listens, nothing happens
+
+def test_statistics_are_handed_on_and_strangers_passed_over() -> None:
+    stats: list[Stat] = []
+    data = pack_payload(STATS, stat_payload("k", 2.0)) + pack_payload(uuid.uuid4(), b"?")
+    SideChannelHub(stats.append).receive(data)
+    assert stats == [Stat("k", 2.0, Aggregation.AVERAGE)]
+    SideChannelHub().receive(data)  # and where nobody listens, nothing happens

@@ -44,7 +44,7 @@ def said_without_torch(folder: Path, *commands: str) -> list[list[str]]:
 NETWORK = "behaviors.*.network_settings."
 MISTAKES = {
     "parallel --pairs 0": "--pairs must be at least 1, not 0",
-    "parallel nothing.yaml": "nothing.yaml: no such file",
+    "parallel nothing.yaml": "nothing.yaml: no such file; check the path, or use a shipped one:",
     "parallel --run-id taken": "The run-id 'taken' is taken",
     "parallel --run-id nothing --resume": "There is no run to resume",
     "parallel --run-id taken --resume": "ended before anything was saved",
@@ -107,32 +107,29 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_mistake_that_needs_no_torch_is_told_before_it_is_loaded(folder: Path) -> None:
-    for (command, sentence), said in zip(MISTAKES.items(), said_without_torch(folder, *MISTAKES), strict=True):
+SIGNS = {
+    "parallel --pairs 3 --seed 7": "[INFO] tau3: starting 3 engines (headless:tau), seed 7",
+    "parallel --pairs 9 --max-concurrent 2 --seed 7": "[INFO] tau3: starting 2 of 9 engines (headless:tau), seed 7",
+    "learn 3DBall --env headless:balance --seed 1": "[INFO] 3DBall: starting 1 engine (headless:balance), seed 1",
+    "learn CartPole --env gym:CartPole-v1 --seed 1": "[INFO] CartPole: starting 1 engine (gym:CartPole-v1), seed 1",
+    "parallel --env editor --seed 1": "[INFO] tau3: preparing for the editor, seed 1",
+    "parallel --resume --run-id taken": f"[INFO] taken: reading what was saved in {Path('results', 'taken')}",
+    "evaluate taken": f"evaluating {Path('results', 'taken')}",
+    "export taken": f"exporting {Path('results', 'taken')}",
+    "data embed bare.json": "embedding the texts of bare.json with minilm",
+}
+
+
+def test_mistakes_that_need_no_torch_and_a_sign_of_life_come_before_it_is_loaded(folder: Path) -> None:
+    *rest, quiet = said_without_torch(folder, *MISTAKES, *SIGNS, "parallel --quiet")
+    mistakes, signs = rest[: len(MISTAKES)], rest[len(MISTAKES) :]
+    for (command, sentence), said in zip(MISTAKES.items(), mistakes, strict=True):
         assert said[-1] == "code 2", (command, said)
         assert any(sentence in line and line.startswith("error: ") for line in said), (command, said)
         assert "starting" not in "".join(said), command
-
-
-def test_a_sign_of_life_comes_before_torch(folder: Path) -> None:
-    first = {
-        "parallel --pairs 3 --seed 7": "[INFO] tau3: starting 3 engines (headless:tau), seed 7",
-        "parallel --pairs 9 --max-concurrent 2 --seed 7": "[INFO] tau3: starting 2 of 9 engines (headless:tau), seed 7",
-        "learn 3DBall --env headless:balance --seed 1": "[INFO] 3DBall: starting 1 engine (headless:balance), seed 1",
-        "learn CartPole --env gym:CartPole-v1 --seed 1": "[INFO] CartPole: starting 1 engine (gym:CartPole-v1), seed 1",
-        "parallel --env editor --seed 1": "[INFO] tau3: preparing for the editor, seed 1",
-        "parallel --resume --run-id taken": f"[INFO] taken: reading what was saved in {Path('results', 'taken')}",
-        "evaluate taken": f"evaluating {Path('results', 'taken')}",
-        "export taken": f"exporting {Path('results', 'taken')}",
-        "data embed bare.json": "embedding the texts of bare.json with minilm",
-    }
-    for (command, line), said in zip(first.items(), said_without_torch(folder, *first), strict=True):
+    for (command, line), said in zip(SIGNS.items(), signs, strict=True):
         assert said[0] == line, (command, said)
-
-
-def test_quiet_says_nothing_of_it(folder: Path) -> None:
-    [said] = said_without_torch(folder, "parallel --quiet")
-    assert [line.split(":")[0] for line in said] == ["error", "code 2"]
+    assert [line.split(":")[0] for line in quiet] == ["error", "code 2"]
 
 
 def test_a_terminal_of_no_width_is_one_of_usual_width(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -1,4 +1,4 @@
-"""A private cluster of three nodes on this machine. One file of tests asks for it, so there is but one."""
+"""A private cluster of two nodes on this machine. One file of tests asks for it, so there is but one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from tau_trainer.cluster.connection import Cluster
 
-NODES = 3
+NODES = 2
 RESOURCES = {"cpu": 0.1}
 """Of each process: all of a test's fit on any node."""
 if sys.platform != "linux":

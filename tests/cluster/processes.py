@@ -56,7 +56,7 @@ def test_no_room_within_some_seconds_is_its_end_and_whoever_waits_can_be_killed(
         echo().hear(HANG_S)
     said = str(caught.value)
     assert said.startswith("the echo ended before it started: no node had room for it within 0.5 s: it needs 1000 CPU,")
-    assert "local-1 has 1 CPU" in said
+    assert re.search(r"; local-1 has \d+ CPU", said)
     monkeypatch.setattr(f"{MODULE}.PLACE_S", 60.0)
     process = echo()
     process.kill()

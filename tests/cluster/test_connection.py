@@ -6,6 +6,7 @@ All tests that need one are here, most by way of other files: it takes ten secon
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -65,14 +66,14 @@ def test_a_request_that_no_node_can_ever_meet_is_told_at_once(
     connection: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ray itself would wait."""
-    greedy = ClusterSettings(address="local:3", resources={"cpu": 0.1, "unity": 2})
+    greedy = ClusterSettings(address="local:2", resources={"cpu": 0.1, "unity": 2})
     monkeypatch.setattr(connection, "settings", greedy)
     with pytest.raises(ClusterError) as caught:
         connection.find()
     assert str(caught.value).startswith(
-        "no node of cluster local:3 has the resources for a process (0.1 CPU, 2 unity): "
+        "no node of cluster local:2 has the resources for a process (0.1 CPU, 2 unity): "
     )
-    assert "local-2 has 1 CPU" in str(caught.value)
+    assert re.search(r"; local-2 has \d+ CPU", str(caught.value))
     monkeypatch.undo()
     connection.find()
 
@@ -141,19 +142,18 @@ def test_a_killed_actor_and_a_node_that_dies_cost_what_was_not_pushed(connection
         until(lambda: all(actor.tally.decisions > n for actor, n in zip(actors, before, strict=True)))
 
     try:
-        victim = actors[0]
-        pid, node = victim.process.pid, victim.process.node
-        assert pid is not None
-        os.kill(pid, signal.SIGKILL)
-        until(lambda: any(f"actor 0 on {node} ended by SIGKILL" in each for each in memory.warnings))
-        all_go_on()
         lost = next(node for actor in actors if (node := actor.process.node) != "local-1")
         assert connection.home is not None
         (raylet,) = processes_with("raylet", f"--node-name={lost}", connection.home)
         os.kill(raylet, signal.SIGKILL)
         until(lambda: any(f" on {lost} ended with " in each for each in memory.warnings))
         all_go_on()
-        assert lost not in {actor.process.node for actor in actors}
+        assert {actor.process.node for actor in actors} == {"local-1"}
+        pid = actors[0].process.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: any("actor 0 on local-1 ended by SIGKILL" in each for each in memory.warnings))
+        all_go_on()
     finally:
         session.cancel()
     report = session.wait(WAIT_S)

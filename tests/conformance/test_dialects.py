@@ -151,16 +151,13 @@ async def _steps(engine: Engine) -> None:
         ("nan-reward", DecodeError, "sent NaN or infinity in reward of agent 0"),
     ],
 )
-def test_a_fault_is_said_in_a_sentence(fault: str, error: type[EngineError], said: str, dialect: str) -> None:
-    async def main() -> None:
-        async with engine_of(dialect, "--scene", "basic", "--fault", fault, "--fault-after", "3") as engine:
-            with pytest.raises(error, match=said):
-                await _steps(engine)
-
-    run(main())
+async def test_a_fault_is_said_in_a_sentence(fault: str, error: type[EngineError], said: str, dialect: str) -> None:
+    async with engine_of(dialect, "--scene", "basic", "--fault", fault, "--fault-after", "3") as engine:
+        with pytest.raises(error, match=said):
+            await _steps(engine)
 
 
-def test_a_killed_engine_is_restarted_and_plays_the_same_again(
+async def test_a_killed_engine_is_restarted_and_plays_the_same_again(
     dialect: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 0.01)
@@ -180,18 +177,15 @@ def test_a_killed_engine_is_restarted_and_plays_the_same_again(
             if worker.exchanges == 3 and worker.engine.process is not None:
                 worker.engine.process.kill()
 
-    async def main() -> None:
-        try:
-            first = await worker.start({})
-            again = await worker.recover(await until_it_fails(first))
-            assert [observed(each) for each in again] == [observed(each) for each in first]
-            worker.answer(zeros(worker, again))
-            await worker.next()
-            await worker.close()
-        finally:
-            await worker.kill()
-
-    run(main())
+    try:
+        first = await worker.start({})
+        again = await worker.recover(await until_it_fails(first))
+        assert [observed(each) for each in again] == [observed(each) for each in first]
+        worker.answer(zeros(worker, again))
+        await worker.next()
+        await worker.close()
+    finally:
+        await worker.kill()
     assert events.restarts == [1]
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import copy
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import gymnasium
@@ -14,7 +14,6 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from tau_trainer.envs import Environment
 from tau_trainer.envs.gymnasium import GymnasiumEnvironment
 from tau_trainer.envs.restarts import RestartBudget
-from tests.waiting import HANG_S
 
 Make = Callable[[], gymnasium.Env[Any, Any]]
 
@@ -64,11 +63,10 @@ def environment_of(make: Callable[[], VectorEnv[Any, Any, Any]], budget: Restart
     return GymnasiumEnvironment(0, make, SEED, budget)
 
 
-def run(environment: Environment, work: Callable[[], Awaitable[None]]) -> None:
-    async def main() -> None:
-        try:
-            await asyncio.wait_for(work(), HANG_S)
-        finally:
-            await environment.kill()
-
-    asyncio.run(main())
+@contextlib.asynccontextmanager
+async def playing(environment: Environment) -> AsyncIterator[None]:
+    """It is ended, whatever happens."""
+    try:
+        yield
+    finally:
+        await environment.kill()

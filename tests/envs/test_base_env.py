@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import types
 from collections.abc import Callable
@@ -26,8 +25,8 @@ from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import Actions, BehaviorSpec, DimensionProperty, ObservationSpec, StepBatch
 from tau_trainer.specs import ActionSpec as WireActions
 from tests.envs.mlagents.doubles import NAME, Say, Scripted, sensor, spec_of
-from tests.envs.playing import Sentences, play, zeros
-from tests.training.fakes import Memory, train
+from tests.envs.playing import Sentences, play, small_run, zeros
+from tests.training.fakes import Memory
 
 
 def settings_of(path: str, **env: Any) -> RunSettings:
@@ -47,69 +46,56 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Any:
     return own
 
 
-def test_a_duck_typed_environment_by_hand() -> None:
+async def test_a_duck_typed_environment_by_hand() -> None:
     spec = spec_of(ActionSpec.create_hybrid(2, (2, 2)), sensor(2, name="a"), sensor(3, 1, name="b"))
     game = Scripted([Say([3, 1], groups=[0, 5], forbidden=[[0], [3]]), Say([1], {3: True}), Say(), Say([1])], spec)
+    environment = wrapped(lambda: game)
+    (first,) = await environment.start({})
+    none = (DimensionProperty.NONE,)
+    assert environment.specs == {
+        NAME: BehaviorSpec(
+            NAME,
+            (ObservationSpec("a", (2,), none), ObservationSpec("b", (3, 1), none * 2)),
+            WireActions(2, (2, 2)),
+        )
+    }
+    assert first.agent_ids.tolist() == [3, 1]
+    assert (first.group_id.tolist(), first.group_reward.tolist()) == ([0, 5], [0.0, 1.25])
+    assert first.action_mask is not None
+    assert first.action_mask.tolist() == [[True, False, False, False], [False, False, False, True]]
+    chosen = Actions(np.array([[0.5, 1.0], [0.25, 0.0]], np.float32), np.array([[1, 0], [0, 1]], np.int32))
+    environment.answer({NAME: chosen})
+    (second,) = await environment.next()
+    given = game.given[-1][NAME]
+    assert (given.continuous.tolist(), given.discrete.tolist()) == (chosen.continuous.tolist(), [[1, 0], [0, 1]])
+    assert (second.agent_ids.tolist(), second.reward.tolist()) == ([1], [1.0])
+    ended = second.terminals
+    assert (ended.agent_ids.tolist(), ended.truncated.tolist(), ended.reward.tolist()) == ([3], [True], [-1.0])
+    assert ended.obs[1].shape == (1, 3, 1)
+    environment.answer(zeros(environment, [second]))
+    assert await environment.next() == [], "nobody was heard of"
+    environment.answer({})
+    assert [one.agent_ids.tolist() for one in await environment.next()] == [[1]]
+    await environment.close()
+    assert game.closed == 1
 
-    async def main() -> None:
-        environment = wrapped(lambda: game)
-        (first,) = await environment.start({})
-        none = (DimensionProperty.NONE,)
-        assert environment.specs == {
-            NAME: BehaviorSpec(
-                NAME,
-                (ObservationSpec("a", (2,), none), ObservationSpec("b", (3, 1), none * 2)),
-                WireActions(2, (2, 2)),
-            )
-        }
-        assert first.agent_ids.tolist() == [3, 1]
-        assert (first.group_id.tolist(), first.group_reward.tolist()) == ([0, 5], [0.0, 1.25])
-        assert first.action_mask is not None
-        assert first.action_mask.tolist() == [[True, False, False, False], [False, False, False, True]]
-        chosen = Actions(np.array([[0.5, 1.0], [0.25, 0.0]], np.float32), np.array([[1, 0], [0, 1]], np.int32))
-        environment.answer({NAME: chosen})
-        (second,) = await environment.next()
-        given = game.given[-1][NAME]
-        assert (given.continuous.tolist(), given.discrete.tolist()) == (chosen.continuous.tolist(), [[1, 0], [0, 1]])
-        assert (second.agent_ids.tolist(), second.reward.tolist()) == ([1], [1.0])
-        ended = second.terminals
-        assert (ended.agent_ids.tolist(), ended.truncated.tolist(), ended.reward.tolist()) == ([3], [True], [-1.0])
-        assert ended.obs[1].shape == (1, 3, 1)
-        environment.answer(zeros(environment, [second]))
-        assert await environment.next() == [], "nobody was heard of"
-        environment.answer({})
-        assert [one.agent_ids.tolist() for one in await environment.next()] == [[1]]
+
+async def test_it_plays_the_same_game_as_an_engine_does(tmp_path: Path) -> None:
+    settings = settings_of("headless:balance", seed=7, env_args=["--agents", "3"])
+    flags = ["--agents", "3"]
+    found: list[StepBatch] = []
+    for environment in (
+        wrapped(lambda: UnityEnvironment("headless:balance", base_port=0, seed=7, additional_args=flags)),
+        open_source(settings, 1, tmp_path).make(0, lambda _: None, Sentences()),
+    ):
+        found += await play(environment, await environment.start({"gravity": 7.0}), 20)
         await environment.close()
-        assert game.closed == 1
-
-    asyncio.run(main())
-
-
-def test_it_plays_the_same_game_as_an_engine_does(tmp_path: Path) -> None:
-    def games() -> UnityEnvironment:
-        return UnityEnvironment("headless:balance", base_port=0, seed=7, additional_args=["--agents", "3"])
-
-    async def through_the_api() -> list[StepBatch]:
-        environment = wrapped(games)
-        batches = await environment.start({"gravity": 7.0})
-        batches = await play(environment, batches, 20)
-        await environment.close()
-        return batches
-
-    async def as_an_engine(folder: Path) -> list[StepBatch]:
-        settings = settings_of("headless:balance", seed=7, env_args=["--agents", "3"])
-        environment = open_source(settings, 1, folder).make(0, lambda _: None, Sentences())
-        batches = await environment.start({"gravity": 7.0})
-        batches = await play(environment, batches, 20)
-        await environment.close()
-        return batches
-
-    (one,), (other,) = asyncio.run(through_the_api()), asyncio.run(as_an_engine(tmp_path))
+    one, other = found
     assert (one.obs[0] == other.obs[0]).all()
     assert (one.reward == other.reward).all()
 
 
-def test_parameters_and_statistics() -> None:
+async def test_parameters_and_statistics() -> None:
     class Channel(EnvironmentParametersChannel):
         def _send(self, payload: bytes) -> None:
             sent.append(payload)
@@ -125,25 +111,21 @@ def test_parameters_and_statistics() -> None:
         "g": Sampler(SamplerKind.GAUSSIAN, 4, (0.0, 0.5)),
         "m": Sampler(SamplerKind.MULTI_RANGE_UNIFORM, 5, (0.0, 1.0, 4.0, 5.0)),
     }
-
-    async def main() -> None:
-        environment = wrapped(lambda: game, recorded)
-        batches = await environment.start({"size": 2.0, **samplers})
-        reference.set_float_parameter("size", 2.0)
-        reference.set_uniform_sampler_parameters("u", 1.0, 2.0, 3)
-        reference.set_gaussian_sampler_parameters("g", 0.0, 0.5, 4)
-        reference.set_multirangeuniform_sampler_parameters("m", [(0.0, 1.0), (4.0, 5.0)], 5)
-        assert sent == [bytes(one) for one in reference.message_queue]
-        environment.tell({"size": 3.0, **samplers})
-        assert len(sent) == 5, "only what has changed"
-        stats.stats["Speed"].append((2.5, stats_kind(1)))
-        await play(environment, batches, 1)
-        assert recorded == [Stat("Speed", 2.5, stats_kind(1))]
-        await environment.reset({"size": 3.0})
-        assert len(sent) == 6, "after a reset all of it"
-        await environment.close()
-
-    asyncio.run(main())
+    environment = wrapped(lambda: game, recorded)
+    batches = await environment.start({"size": 2.0, **samplers})
+    reference.set_float_parameter("size", 2.0)
+    reference.set_uniform_sampler_parameters("u", 1.0, 2.0, 3)
+    reference.set_gaussian_sampler_parameters("g", 0.0, 0.5, 4)
+    reference.set_multirangeuniform_sampler_parameters("m", [(0.0, 1.0), (4.0, 5.0)], 5)
+    assert sent == [bytes(one) for one in reference.message_queue]
+    environment.tell({"size": 3.0, **samplers})
+    assert len(sent) == 5, "only what has changed"
+    stats.stats["Speed"].append((2.5, stats_kind(1)))
+    await play(environment, batches, 1)
+    assert recorded == [Stat("Speed", 2.5, stats_kind(1))]
+    await environment.reset({"size": 3.0})
+    assert len(sent) == 6, "after a reset all of it"
+    await environment.close()
 
 
 def stats_kind(number: int) -> Any:
@@ -152,29 +134,25 @@ def stats_kind(number: int) -> Any:
     return Aggregation(number)
 
 
-def test_one_that_fails_is_made_again() -> None:
+async def test_one_that_fails_is_made_again() -> None:
     class Failing(Scripted):
         def step(self) -> None:
             raise OSError("gone")
 
     made = [Failing([Say([0])]), Scripted([Say([5])])]
     left = list(made)
-
-    async def main() -> None:
-        environment = wrapped(lambda: left.pop(0), restarts=1)
-        await environment.start({})
-        environment.answer({})
-        with pytest.raises(EngineError, match="environment 0 failed: OSError: gone") as error:
-            await environment.next()
-        (batch,) = await environment.recover(error.value)
-        assert batch.agent_ids.tolist() == [5]
-        assert made[0].closed == 1
-        await environment.kill()
-
-    asyncio.run(main())
+    environment = wrapped(lambda: left.pop(0), restarts=1)
+    await environment.start({})
+    environment.answer({})
+    with pytest.raises(EngineError, match="environment 0 failed: OSError: gone") as error:
+        await environment.next()
+    (batch,) = await environment.recover(error.value)
+    assert batch.agent_ids.tolist() == [5]
+    assert made[0].closed == 1
+    await environment.kill()
 
 
-def test_the_source(module: Any, tmp_path: Path) -> None:
+async def test_the_source(module: Any, tmp_path: Path) -> None:
     called: list[tuple[int, dict[str, Any]]] = []
 
     def build(worker_id: int, **keywords: Any) -> Scripted:
@@ -185,12 +163,8 @@ def test_the_source(module: Any, tmp_path: Path) -> None:
     source = open_source(settings_of("mlagents:own_games:build", env_args=["size=3"]), 2, tmp_path)
     assert isinstance(source, BaseEnvSource)
     environment = source.make(1, lambda _: None, Sentences())
-
-    async def main() -> None:
-        await environment.start({})
-        await environment.close()
-
-    asyncio.run(main())
+    await environment.start({})
+    await environment.close()
     assert called == [(1, {"size": 3})]
 
 
@@ -205,17 +179,7 @@ def test_what_is_not_there(path: str, module: Any, tmp_path: Path) -> None:
 def test_a_run_from_python(module: Any, memory: Memory, tmp_path: Path) -> None:
     """The same YAML trains on whatever the function makes."""
     module.build = lambda worker_id: UnityEnvironment("headless:basic", base_port=0, additional_args=["--agents", "4"])
-    chosen = {
-        "checkpoint_settings.results_dir": str(tmp_path),
-        "checkpoint_settings.run_id": "run",
-        "env_settings.env_path": "mlagents:own_games:build",
-        "behaviors.Basic.trainer_type": "ppo",
-        "behaviors.Basic.max_steps": 400,
-        "behaviors.Basic.hyperparameters.buffer_size": 64,
-        "behaviors.Basic.hyperparameters.batch_size": 32,
-        "behaviors.Basic.network_settings.hidden_units": 8,
-    }
-    report = train(load_settings(None, chosen), memory, "learn")
+    report = small_run(tmp_path, memory, "mlagents:own_games:build", default_settings__max_steps=400)
     assert (report.outcome, report.exit_code, report.errors) == ("completed", 0, ())
     assert report.decisions >= 400
     assert [path.name for path in report.models] == ["Basic.onnx"]
@@ -247,18 +211,16 @@ def test_what_a_group_gets_is_told_beside_its_agents_rewards_and_judges_the_poli
 ) -> None:
     """All of 2.5 in five decisions, none of it an agent's own."""
     module.build = lambda *_: Together([])
-    given = {
-        "env_settings.env_path": "mlagents:own_games:build",
-        "env_settings.seed": 1,
-        "checkpoint_settings.results_dir": str(tmp_path),
-        "default_settings.trainer_type": "ppo",
-        "default_settings.max_steps": 400,
-        "default_settings.summary_freq": 150,
-        "default_settings.save_best_only": True,
-        "default_settings.trial_count": 10,
-        "default_settings.hyperparameters": {"batch_size": 32, "buffer_size": 128},
-    }
-    report = train(load_settings(None, given), memory, "learn")
+    report = small_run(
+        tmp_path,
+        memory,
+        "mlagents:own_games:build",
+        default_settings__max_steps=400,
+        default_settings__summary_freq=150,
+        default_settings__save_best_only=True,
+        default_settings__trial_count=10,
+        default_settings__hyperparameters={"batch_size": 32, "buffer_size": 128},
+    )
     [behavior] = report.behaviors
     assert (behavior.mean_reward, behavior.mean_group_reward) == (0.0, 2.5)
     assert 0 < behavior.window_episodes < behavior.episodes, "of the last summary alone"

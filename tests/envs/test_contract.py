@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -35,33 +34,29 @@ def made(path: str, tmp_path: Path, **env: Any) -> Environment:
 
 
 @pytest.mark.parametrize("path", ENVIRONMENTS)
-def test_what_a_pair_needs(path: str, stage: Stage, tmp_path: Path) -> None:
+async def test_what_a_pair_needs(path: str, stage: Stage, tmp_path: Path) -> None:
     """Begin, play, begin anew, be replaced, end: the same calls, whoever fulfils them."""
     environment = made(path, tmp_path)
-
-    async def main() -> None:
-        assert (dict(environment.specs), environment.exchanges, environment.restarts) == ({}, 0, 0)
-        waited_for = [environment.waits_for]
-        batches = await environment.start({"seed": 5.0})
-        first = batches
-        for count in range(1, 30):
-            check(environment, batches)
-            environment.answer(zeros(environment, batches))
-            batches = await environment.next()
-            assert environment.exchanges == count
-        waited_for.append(environment.waits_for)
-        assert waited_for[0] is not None
-        assert waited_for[1] is None
-        again = await environment.reset({"seed": 5.0})
-        assert [one.obs[0].tolist() for one in again] == [one.obs[0].tolist() for one in first], "the same seed again"
-        assert not any(len(one.terminals) for one in again), "nothing is told of episodes that were open"
-        fresh = await environment.recover(EngineError("gone"))
-        assert [one.obs[0].tolist() for one in fresh] == [one.obs[0].tolist() for one in first]
-        assert environment.restarts == 1
-        await environment.close()
-        await environment.kill()
-
-    asyncio.run(main())
+    assert (dict(environment.specs), environment.exchanges, environment.restarts) == ({}, 0, 0)
+    waited_for = [environment.waits_for]
+    batches = await environment.start({"seed": 5.0})
+    first = batches
+    for count in range(1, 30):
+        check(environment, batches)
+        environment.answer(zeros(environment, batches))
+        batches = await environment.next()
+        assert environment.exchanges == count
+    waited_for.append(environment.waits_for)
+    assert waited_for[0] is not None
+    assert waited_for[1] is None
+    again = await environment.reset({"seed": 5.0})
+    assert [one.obs[0].tolist() for one in again] == [one.obs[0].tolist() for one in first], "the same seed again"
+    assert not any(len(one.terminals) for one in again), "nothing is told of episodes that were open"
+    fresh = await environment.recover(EngineError("gone"))
+    assert [one.obs[0].tolist() for one in fresh] == [one.obs[0].tolist() for one in first]
+    assert environment.restarts == 1
+    await environment.close()
+    await environment.kill()
 
 
 def check(environment: Environment, batches: list[StepBatch]) -> None:
@@ -78,14 +73,10 @@ def check(environment: Environment, batches: list[StepBatch]) -> None:
 
 
 @pytest.mark.parametrize("path", ENVIRONMENTS)
-def test_killing_what_never_began_is_nothing(path: str, stage: Stage, tmp_path: Path) -> None:
+async def test_killing_what_never_began_is_nothing(path: str, stage: Stage, tmp_path: Path) -> None:
     environment = made(path, tmp_path)
-
-    async def main() -> None:
-        await environment.kill()
-        await environment.close()
-
-    asyncio.run(main())
+    await environment.kill()
+    await environment.close()
     assert environment.exchanges == 0
 
 

@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,7 +40,7 @@ from tau_trainer.specs import ActionSpec, StepBatch
 from tests.bridge.conftest import client, free_port
 from tests.bridge.oracle import Agent, engine_message, simple_spec
 from tests.envs.playing import Sentences, zeros
-from tests.training.fakes import SceneEngine, Stage, launched, nothing
+from tests.training.fakes import Hook, SceneEngine, Stage, launched, nothing
 from tests.waiting import HANG_S
 
 AGENTS = 4
@@ -74,6 +73,13 @@ class Workers:
         self.made.append(worker)
         return worker
 
+    async def __aenter__(self) -> Workers:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for worker in self.made:
+            await worker.kill()
+
     def budget(self, restarts: int) -> RestartBudget:
         return RestartBudget(restarts, -1, 60.0, self.events)
 
@@ -82,17 +88,6 @@ class Workers:
 def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workers:
     monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 0.01)
     return Workers(tmp_path)
-
-
-def run(workers: Workers, work: Awaitable[None]) -> None:
-    async def main() -> None:
-        try:
-            await asyncio.wait_for(work, HANG_S)
-        finally:
-            for worker in workers.made:
-                await worker.kill()
-
-    asyncio.run(main())
 
 
 async def play(worker: Environment, batches: list[StepBatch], steps: int) -> tuple[list[StepBatch], EngineError | None]:
@@ -106,103 +101,101 @@ async def play(worker: Environment, batches: list[StepBatch], steps: int) -> tup
     return batches, None
 
 
-def test_a_sound_engine(workers: Workers) -> None:
-    async def main() -> None:
-        worker = workers()
-        waited_for = [worker.waits_for]
+async def test_a_sound_engine_and_a_port_that_is_taken_meanwhile(workers: Workers) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(PortInUseError, match=f"port {port} is taken"):
+            await workers(port=port, fixed_port=True).start({})
+        worker = workers(port=port)
         assert worker.specs == {}
-        batches, error = await play(worker, await worker.start({}), 5)
-        assert error is None
-        worker.answer(zeros(worker, batches))
-        step = asyncio.create_task(worker.next())
-        await asyncio.sleep(0)
-        waited_for.append(worker.waits_for)
-        batches = await step
-        assert [*waited_for, worker.waits_for] == ["engine 0 to start", "engine 0 to answer a step", None]
-        assert worker.exchanges == 6
-        (again,) = await worker.reset({"num_agents": float(AGENTS)})
-        assert len(again) == len(batches[0]) == AGENTS
-        engine = worker.engine
-        await worker.close()
-        assert worker.engine is None
-        assert engine is not None
-        assert engine.process is not None
-        assert engine.process.returncode == 0
-        assert (worker.restarts, workers.events) == (0, [])
-
-    run(workers, main())
+        first = await worker.start({})
+    waited_for = [workers().waits_for]
+    batches, error = await play(worker, first, 5)
+    assert error is None
+    worker.answer(zeros(worker, batches))
+    step = asyncio.create_task(worker.next())
+    await asyncio.sleep(0)
+    waited_for.append(worker.waits_for)
+    batches = await step
+    assert [*waited_for, worker.waits_for] == ["engine 0 to start", "engine 0 to answer a step", None]
+    assert worker.exchanges == 6
+    (again,) = await worker.reset({"num_agents": float(AGENTS)})
+    assert len(again) == len(batches[0]) == AGENTS
+    engine = worker.engine
+    assert engine is not None
+    assert engine.process is not None
+    assert engine.port != port
+    await worker.close()
+    assert worker.engine is None
+    assert engine.process.returncode == 0
+    assert (worker.restarts, workers.events) == (0, [])
 
 
 @pytest.mark.parametrize(
     ("fault", "kind", "sentence"),
     [
         ("crash", EngineExitedError, "engine 0 ended while it should answer a step: exit code 70"),
-        ("stall", EngineTimeoutError, "engine 0 did not answer a step within"),
-        ("malformed", DecodeError, "bytes that are not a message"),
-        ("nan-reward", DecodeError, "NaN or infinity in reward of agent 0"),
+        ("stall", EngineTimeoutError, "engine 0 did not answer a step within 0.6 s; r"),
+        ("malformed", DecodeError, "64 bytes that are not a message"),
+        ("nan-reward", DecodeError, "'3DBall?team=0' sent NaN or infinity in reward of agent 0"),
     ],
 )
-def test_an_engine_that_fails_is_replaced_and_plays_on(
+async def test_an_engine_that_fails_is_replaced_and_plays_on(
     workers: Workers, tmp_path: Path, fault: str, kind: type[EngineError], sentence: str
 ) -> None:
-    async def main() -> None:
-        worker = workers("--fault", fault, "--fault-after", "4", "--fault-once", str(tmp_path / "failed"))
-        batches = await worker.start({})
-        assert worker.engine is not None
-        if fault == "stall":  # engines may take their time to connect
-            worker.engine._options = replace(worker.engine._options, timeout_s=0.6)
-        batches, error = await play(worker, batches, 30)
-        assert isinstance(error, kind)
-        assert worker.engine.process is not None
-        first, port = worker.engine.process.pid, worker.engine.port
-        batches = await worker.recover(error)
-        assert len(batches[0]) == AGENTS
-        assert worker.engine.process.pid != first
-        _, error = await play(worker, batches, 20)
-        assert error is None
-        assert worker.restarts == 1
-        (event,) = workers.events
-        assert event.startswith(sentence) or sentence in event
-        assert event.endswith("; starting it again in 0.01 s (restart 1)")
-        assert port
-
-    run(workers, main())
+    worker = workers("--fault", fault, "--fault-after", "4", "--fault-once", str(tmp_path / "failed"))
+    await worker.start({"num_agents": 2.0})
+    batches = await worker.reset({"num_agents": 3.0})
+    assert worker.engine is not None
+    if fault == "stall":  # engines may take their time to connect
+        worker.engine._options = replace(worker.engine._options, timeout_s=0.6)
+    batches, error = await play(worker, batches, 30)
+    assert isinstance(error, kind)
+    assert worker.engine.process is not None
+    first = worker.engine.process.pid
+    batches = await worker.recover(error)
+    assert len(batches[0]) == 3, "as the last reset said"
+    assert worker.engine.process.pid != first
+    _, error = await play(worker, batches, 20)
+    assert error is None
+    assert worker.restarts == 1
+    (event,) = workers.events
+    assert event.startswith(sentence) or sentence in event
+    assert event.endswith("; starting it again in 0.01 s (restart 1)")
 
 
-def test_a_spent_budget_raises_the_last_error_with_the_reason(workers: Workers) -> None:
-    async def main() -> None:
-        worker = workers("--fault", "crash", "--fault-after", "2", budget=workers.budget(2))
-        batches = await worker.start({})
-        for restart in (1, 2):
-            batches, error = await play(worker, batches, 10)
-            assert isinstance(error, EngineExitedError)
-            batches = await worker.recover(error)
-            assert worker.restarts == restart
-        _, error = await play(worker, batches, 10)
-        assert isinstance(error, EngineExitedError)
-        with pytest.raises(EngineExitedError, match=r"restarted 2 times, the most that max_lifetime_restarts allows\)"):
-            await worker.recover(error)
-        assert worker.engine is not None
-        assert worker.engine.process is not None
-        assert worker.engine.process.returncode == 70
+def fails_after(exchanges: int) -> Hook:
+    """An engine ends once it has had so many exchanges."""
 
-    run(workers, main())
+    async def fail(engine: SceneEngine) -> None:
+        if engine.exchanges > exchanges:
+            raise EngineExitedError(f"engine {engine.index} ended")
+
+    return fail
 
 
-def test_an_engine_that_never_stepped_is_not_restarted(workers: Workers) -> None:
-    async def main() -> None:
-        worker = workers("--fault", "crash", "--fault-after", "1")
-        _, error = await play(worker, await worker.start({}), 10)
-        assert error is not None
-        with pytest.raises(EngineExitedError) as raised:
-            await worker.recover(error)
-        assert raised.value is error
-        assert worker.restarts == 0
+async def failed(
+    stage: Stage, folder: Path, exchanges: int, told: Sentences | None = None, **overrides: Any
+) -> tuple[EngineWorker, EngineError]:
+    """A worker whose engine has ended in this way."""
+    stage.before_step = fails_after(exchanges)
+    source = source_of(folder, **{"env_settings__restarts_rate_limit_n": -1} | overrides)
+    worker = source.make(0, lambda stat: None, Sentences() if told is None else told)
+    assert isinstance(worker, EngineWorker)
+    _, error = await play(worker, await worker.start({}), 20)
+    assert error is not None
+    return worker, error
 
-    run(workers, main())
+
+async def test_an_engine_that_never_stepped_is_not_restarted(stage: Stage, tmp_path: Path) -> None:
+    worker, error = await failed(stage, tmp_path, 0)
+    with pytest.raises(EngineExitedError) as raised:
+        await worker.recover(error)
+    assert raised.value is error
+    assert worker.restarts == 0
 
 
-def test_a_build_that_has_played_anywhere_is_started_again(stage: Stage, tmp_path: Path) -> None:
+async def test_a_build_that_has_played_anywhere_is_started_again(stage: Stage, tmp_path: Path) -> None:
     """One of its engines dies in the handshake, and one before its second step: the build works all the same."""
     failed: list[int] = []
 
@@ -211,140 +204,87 @@ def test_a_build_that_has_played_anywhere_is_started_again(stage: Stage, tmp_pat
             failed.append(engine.index)
             raise EngineDisconnectedError(f"engine {engine.index} closed the connection")
 
-    async def main() -> None:
-        workers = [source.make(index, lambda stat: None, told) for index in range(3)]
-        batches = await workers[0].start({})
-        with pytest.raises(EngineDisconnectedError) as in_handshake:
-            await workers[1].start({})
-        with pytest.raises(EngineDisconnectedError):  # nobody knows yet whether this build works
-            await workers[1].recover(in_handshake.value)
-        await play(workers[0], batches, 1)
-        assert await workers[1].recover(in_handshake.value)
-        stage.before_start, stage.before_step = nothing, dies_early
-        _, error = await play(workers[2], await workers[2].start({}), 10)
-        assert isinstance(error, EngineDisconnectedError)
-        _, error = await play(workers[2], await workers[2].recover(error), 10)
-        assert error is None
-        assert [worker.restarts for worker in workers] == [0, 1, 1]
-        with pytest.raises(PortInUseError):
-            await workers[1].recover(PortInUseError("port 5006 is taken"))
-
     stage.before_start = dies_early
     source, told = source_of(tmp_path, 3), Sentences()
-    asyncio.run(main())
+    workers = [source.make(index, lambda stat: None, told) for index in range(3)]
+    batches = await workers[0].start({})
+    with pytest.raises(EngineDisconnectedError) as in_handshake:
+        await workers[1].start({})
+    with pytest.raises(EngineDisconnectedError):  # nobody knows yet whether this build works
+        await workers[1].recover(in_handshake.value)
+    await play(workers[0], batches, 1)
+    assert await workers[1].recover(in_handshake.value)
+    stage.before_start, stage.before_step = nothing, dies_early
+    _, error = await play(workers[2], await workers[2].start({}), 10)
+    assert isinstance(error, EngineDisconnectedError)
+    _, error = await play(workers[2], await workers[2].recover(error), 10)
+    assert error is None
+    assert [worker.restarts for worker in workers] == [0, 1, 1]
+    with pytest.raises(PortInUseError):
+        await workers[1].recover(PortInUseError("port 5006 is taken"))
     assert told == [
         f"engine {index} closed the connection; starting it again in 0.001 s (restart 1)" for index in (1, 2)
     ]
 
 
-def test_a_replacement_that_cannot_start_costs_budget_too(workers: Workers, tmp_path: Path) -> None:
-    async def main() -> None:
-        worker = workers("--fault", "crash", "--fault-after", "3", budget=workers.budget(3))
-        _, error = await play(worker, await worker.start({}), 10)
-        assert error is not None
-        worker._launch = LaunchSpec((str(tmp_path / "gone"),))
-        with pytest.raises(LaunchError, match=r"cannot start .* \(not started again: it was restarted 3 times"):
-            await worker.recover(error)
-        assert worker.restarts == 3
+async def test_a_replacement_that_cannot_start_costs_budget_too(stage: Stage, tmp_path: Path) -> None:
+    async def gone(engine: SceneEngine) -> None:
+        raise LaunchError("cannot start it")
 
-    run(workers, main())
+    worker, error = await failed(stage, tmp_path, 2, env_settings__max_lifetime_restarts=3)
+    stage.before_start = gone
+    with pytest.raises(LaunchError, match=r"cannot start it \(not started again: it was restarted 3 times"):
+        await worker.recover(error)
+    assert worker.restarts == 3
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a process cannot be asked to end there")
-def test_a_build_that_says_goodbye_is_started_again(workers: Workers) -> None:
-    async def main() -> None:
-        worker = workers()
-        batches, _ = await play(worker, await worker.start({}), 3)
-        assert worker.engine is not None
-        assert worker.engine.process is not None
-        os.kill(worker.engine.process.pid, signal.SIGTERM)
-        _, error = await play(worker, batches, 100_000)
-        assert isinstance(error, EngineExitedError)
-        assert "engine 0 closed the session unexpectedly (status 400)" in str(error)
-        assert await worker.recover(error)
-        assert worker.restarts == 1
-
-    run(workers, main())
+async def test_a_build_that_says_goodbye_is_started_again(workers: Workers) -> None:
+    worker = workers()
+    batches, _ = await play(worker, await worker.start({}), 3)
+    assert worker.engine is not None
+    assert worker.engine.process is not None
+    os.kill(worker.engine.process.pid, signal.SIGTERM)
+    _, error = await play(worker, batches, 100_000)
+    assert isinstance(error, EngineExitedError)
+    assert "engine 0 closed the session unexpectedly (status 400)" in str(error)
+    assert await worker.recover(error)
+    assert worker.restarts == 1
 
 
-def test_an_engine_that_somebody_else_starts_is_not_restarted(workers: Workers) -> None:
-    async def main() -> None:
-        worker = EngineWorker(0, free_port(), None, EngineOptions(timeout_s=0.2), workers.budget(-1))
-        workers.made.append(worker)
-        with pytest.raises(EngineTimeoutError, match="press Play") as raised:
-            await worker.start({})
-        with pytest.raises(EngineTimeoutError):
-            await worker.recover(raised.value)
-        assert worker.restarts == 0
-
-    run(workers, main())
+async def test_an_engine_that_somebody_else_starts_is_not_restarted(workers: Workers) -> None:
+    worker = EngineWorker(0, free_port(), None, EngineOptions(timeout_s=0.2), workers.budget(-1))
+    workers.made.append(worker)
+    with pytest.raises(EngineTimeoutError, match="press Play") as raised:
+        await worker.start({})
+    with pytest.raises(EngineTimeoutError):
+        await worker.recover(raised.value)
+    assert worker.restarts == 0
 
 
-def test_a_replacement_gets_the_parameters_of_the_last_reset(workers: Workers, tmp_path: Path) -> None:
-    async def main() -> None:
-        worker = workers("--fault", "crash", "--fault-after", "5", "--fault-once", str(tmp_path / "failed"))
-        await worker.start({"num_agents": 2.0})
-        _, error = await play(worker, await worker.reset({"num_agents": 3.0}), 10)
-        assert error is not None
-        (batch,) = await worker.recover(error)
-        assert len(batch) == 3
-
-    run(workers, main())
-
-
-def test_an_engine_that_has_proved_itself_waits_briefly_again(
-    workers: Workers, monkeypatch: pytest.MonkeyPatch
+async def test_an_engine_that_has_proved_itself_waits_briefly_again(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RestartBudget, "PROOF_STEPS", 4)
-    budget = workers.budget(-1)
-    budget.spend()
-    budget.spend()
-
-    async def main() -> None:
-        worker = workers("--fault", "crash", "--fault-after", "6", budget=budget)
-        _, error = await play(worker, await worker.start({}), 20)
-        assert error is not None
-        await worker.recover(error)
-        assert workers.events[0].endswith("in 0.01 s (restart 3)")
-
-    run(workers, main())
+    told = Sentences()
+    worker, error = await failed(stage, tmp_path, 6, told)
+    worker._budget.spend()
+    worker._budget.spend()
+    await worker.recover(error)
+    assert told[0].endswith("in 0.001 s (restart 3)")
 
 
-@pytest.mark.parametrize("fixed", [True, False])
-def test_a_port_that_is_taken_meanwhile(workers: Workers, fixed: bool) -> None:
-    async def main() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as other:
-            port = other.getsockname()[1]
-            worker = workers(port=port, fixed_port=fixed)
-            if fixed:
-                with pytest.raises(PortInUseError, match=f"port {port} is taken"):
-                    await worker.start({})
-                return
-            await worker.start({})
-            assert worker.engine is not None
-            assert worker.engine.port != port
-            await worker.close()
-
-    run(workers, main())
-
-
-def test_cancelling_a_restart_leaves_no_engine(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cancelling_a_restart_leaves_no_engine(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 1000.0)
-
-    async def main() -> None:
-        worker = workers("--fault", "crash", "--fault-after", "3")
-        _, error = await play(worker, await worker.start({}), 10)
-        assert error is not None
-        recovering = asyncio.create_task(worker.recover(error))
-        await asyncio.sleep(0.2)
-        recovering.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await recovering
-        assert worker.engine is not None
-        assert worker.engine.process is not None
-        assert worker.engine.process.returncode == 70
-
-    run(workers, main())
+    worker, error = await failed(stage, tmp_path, 2)
+    recovering = asyncio.create_task(worker.recover(error))
+    await asyncio.sleep(0.1)
+    recovering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await recovering
+    assert (stage.live, stage.starts) == (set(), [0])
 
 
 # --- what engines are started and told --------------------------------------------------------------------------------
@@ -468,74 +408,54 @@ def test_an_engine_that_does_not_begin_is_ended(stage: Stage, tmp_path: Path, er
     assert stage.ends == [(0, "killed")]
 
 
-def test_what_has_changed_is_told_and_all_of_it_to_a_replacement(stage: Stage, tmp_path: Path) -> None:
-    async def main() -> None:
-        worker = source_of(tmp_path).make(0, lambda stat: None, Sentences())
-        batches = await worker.start({"gravity": 5.0, "scale": 1.0})
-        for scale in (1.0, 2.0, 2.0):
-            worker.tell({"gravity": 5.0, "scale": scale})
-        await play(worker, batches, 3)
-        await worker.recover(EngineExitedError("engine 0 ended"))
-
-    asyncio.run(main())
+async def test_what_has_changed_is_told_and_all_of_it_to_a_replacement(stage: Stage, tmp_path: Path) -> None:
+    worker = source_of(tmp_path).make(0, lambda stat: None, Sentences())
+    batches = await worker.start({"gravity": 5.0, "scale": 1.0})
+    for scale in (1.0, 2.0, 2.0):
+        worker.tell({"gravity": 5.0, "scale": scale})
+    await play(worker, batches, 3)
+    await worker.recover(EngineExitedError("engine 0 ended"))
     told = [values for _, values in stage.told if values]
     assert told == [{"gravity": 5.0, "scale": 1.0}, {"scale": 2.0}, {"gravity": 5.0, "scale": 2.0}]
 
 
-def test_what_a_package_cannot_do_is_told_once(stage: Stage, tmp_path: Path) -> None:
+async def test_what_a_package_cannot_do_is_told_once(stage: Stage, tmp_path: Path) -> None:
     async def old(engine: SceneEngine) -> None:
         engine.notes.append("package 1.0.8 speaks API 1.0.0")
 
-    async def main() -> None:
-        for index in (0, 1):
-            worker = source.make(index, lambda stat: None, told)
-            await play(worker, await worker.start({}), 3)
-            await worker.recover(EngineExitedError("engine 0 ended"))
-
     stage.before_start = old
     source, told = source_of(tmp_path, 2), Sentences()
-    asyncio.run(main())
+    for index in (0, 1):
+        worker = source.make(index, lambda stat: None, told)
+        await play(worker, await worker.start({}), 3)
+        await worker.recover(EngineExitedError("engine 0 ended"))
     assert [sentence for sentence in told if "package" in sentence] == ["package 1.0.8 speaks API 1.0.0"]
 
 
-def test_what_a_package_leaves_open_is_told_when_it_is_met(stage: Stage, tmp_path: Path) -> None:
+async def test_what_a_package_leaves_open_is_told_when_it_is_met(stage: Stage, tmp_path: Path) -> None:
     """A behavior with images may appear in the middle of a game."""
 
     async def meet(engine: SceneEngine) -> None:
         if engine.exchanges == 2:
             engine.notes.append("sensor 'camera' sends uncompressed images")
 
-    async def main() -> None:
-        worker = source_of(tmp_path).make(0, lambda stat: None, told)
-        await play(worker, await worker.start({}), 4)
-        await play(worker, await worker.recover(EngineExitedError("engine 0 ended")), 4)
-
     stage.before_step = meet
     told = Sentences()
-    asyncio.run(main())
+    worker = source_of(tmp_path).make(0, lambda stat: None, told)
+    await play(worker, await worker.start({}), 4)
+    await play(worker, await worker.recover(EngineExitedError("engine 0 ended")), 4)
     assert [sentence for sentence in told if "camera" in sentence] == ["sensor 'camera' sends uncompressed images"]
 
 
-def test_the_budget_is_that_of_the_settings_and_every_restart_is_told(stage: Stage, tmp_path: Path) -> None:
+async def test_the_budget_is_that_of_the_settings_and_every_restart_is_told(stage: Stage, tmp_path: Path) -> None:
     told = Sentences()
-    limits: dict[str, Any] = {"env_settings__max_lifetime_restarts": 3, "env_settings__restarts_rate_limit_n": -1}
-
-    async def fail(engine: SceneEngine) -> None:
-        if engine.exchanges > 2:
-            raise EngineExitedError("engine 0 ended")
-
-    stage.before_step = fail
-    worker = source_of(tmp_path, **limits).make(0, lambda stat: None, told)
-
-    async def main() -> None:
-        batches = await worker.start({})
-        while True:
-            batches, error = await play(worker, batches, 10)
-            assert error is not None
-            batches = await worker.recover(error)
-
-    with pytest.raises(EngineExitedError, match="restarted 3 times, the most that max_lifetime_restarts allows"):
-        asyncio.run(main())
+    worker, error = await failed(stage, tmp_path, 2, told, env_settings__max_lifetime_restarts=3)
+    for restart in (1, 2, 3):
+        _, again = await play(worker, await worker.recover(error), 10)
+        assert isinstance(again, EngineExitedError)
+        assert worker.restarts == restart
+    with pytest.raises(EngineExitedError, match=r"restarted 3 times, the most that max_lifetime_restarts allows\)"):
+        await worker.recover(error)
     assert len(told) == 3
 
 
@@ -566,96 +486,84 @@ async def _press_play(port: int) -> asyncio.subprocess.Process:
     ],
     ids=["Stop", "crash"],
 )
-def test_play_pressed_again_goes_on(end: signal.Signals, said: str) -> None:
+async def test_play_pressed_again_goes_on(end: signal.Signals, said: str) -> None:
     """As often as somebody presses it, however late, whatever the budget for engines that we start ourselves."""
     events = Sentences()
-
-    async def main() -> None:
-        worker = _editor_worker(events)
-        games = [await _press_play(worker._port)]
-        batches = await worker.start({})
-        worker._options = replace(worker._options, timeout_s=0.1)
-        for _ in range(2):
-            batches, error = await play(worker, batches, 5)
-            assert error is None
-            games[-1].send_signal(end)
-            _, error = await play(worker, batches, 100_000)
-            assert isinstance(error, EngineStoppedError)
-            recovering = asyncio.create_task(worker.recover(error))
-            await asyncio.sleep(0.5)  # the clock is looked at four times a second
-            assert worker.waits_for == "engine 0 to connect"
-            worker._options = replace(worker._options, timeout_s=HANG_S)
-            games.append(await _press_play(worker._port))
-            batches = await recovering
-            assert len(batches[0]) == AGENTS
-            assert await games[-2].wait() == (0 if end == signal.SIGTERM else -end), "it heard our goodbye"
-        assert worker.restarts == 2
-        await worker.close()
-        assert await games[-1].wait() == 0
-
-    asyncio.run(asyncio.wait_for(main(), HANG_S))
+    worker = _editor_worker(events)
+    games = [await _press_play(worker._port)]
+    batches = await worker.start({})
+    worker._options = replace(worker._options, timeout_s=0.1)
+    for _ in range(2):
+        batches, error = await play(worker, batches, 5)
+        assert error is None
+        games[-1].send_signal(end)
+        _, error = await play(worker, batches, 100_000)
+        assert isinstance(error, EngineStoppedError)
+        recovering = asyncio.create_task(worker.recover(error))
+        await asyncio.sleep(0.5)  # the clock is looked at four times a second
+        assert worker.waits_for == "engine 0 to connect"
+        worker._options = replace(worker._options, timeout_s=HANG_S)
+        games.append(await _press_play(worker._port))
+        batches = await recovering
+        assert len(batches[0]) == AGENTS
+        assert await games[-2].wait() == (0 if end == signal.SIGTERM else -end), "it heard our goodbye"
+    assert worker.restarts == 2
+    await worker.close()
+    assert await games[-1].wait() == 0
     assert events == [f"{said}; press Play to continue the run, or Ctrl-C to end it"] * 2
 
 
-def test_stop_is_answered_before_the_next_play_is_waited_for() -> None:
+async def test_stop_is_answered_before_the_next_play_is_waited_for() -> None:
     """The editor says goodbye with a call, and hangs until it has its answer."""
     spec = simple_spec(ActionSpec(1), (2,))
     one = engine_message([(spec, [Agent(4, (np.ones(2, np.float32),))])])
-
-    async def main() -> None:
-        worker = _editor_worker(Sentences())
-        with client(worker._port) as editor:
-            starting = asyncio.create_task(worker.start({}))
-            await asyncio.sleep(0.05)
-            await editor.call(encode_engine_message(initialization=EngineInitialization()))
-            second = editor.call(encode_engine_message())
-            await second
-            asked = editor.call(one)
-            batches = await starting
-            worker.answer(zeros(worker, batches))
-            await asked
-            stop = editor.call(encode_close())
-            with pytest.raises(EngineStoppedError) as error:
-                await worker.next()
-            waiting = asyncio.create_task(worker.recover(error.value))
-            assert decode_trainer_message(await asyncio.wait_for(stop, HANG_S), {}).status == 400
-            waiting.cancel()
-            await asyncio.wait([waiting])
-        await worker.kill()
-
-    asyncio.run(asyncio.wait_for(main(), HANG_S))
+    worker = _editor_worker(Sentences())
+    with client(worker._port) as editor:
+        starting = asyncio.create_task(worker.start({}))
+        await asyncio.sleep(0.05)
+        await editor.call(encode_engine_message(initialization=EngineInitialization()))
+        second = editor.call(encode_engine_message())
+        await second
+        asked = editor.call(one)
+        batches = await starting
+        worker.answer(zeros(worker, batches))
+        await asked
+        stop = editor.call(encode_close())
+        with pytest.raises(EngineStoppedError) as error:
+            await worker.next()
+        waiting = asyncio.create_task(worker.recover(error.value))
+        assert decode_trainer_message(await asyncio.wait_for(stop, HANG_S), {}).status == 400
+        waiting.cancel()
+        await asyncio.wait([waiting])
+    await worker.kill()
 
 
-def test_who_joins_and_cannot_play_is_told_of_and_the_next_may_join() -> None:
+async def test_who_joins_and_cannot_play_is_told_of_and_the_next_may_join() -> None:
     """Whoever comes is no engine of ours: nothing it does ends the run, or costs a restart."""
     spec, events, port = simple_spec(ActionSpec(1), (2,)), Sentences(), free_port()
     asking = engine_message([(spec, [Agent(4, (np.ones(2, np.float32),))])])
-
-    async def main() -> None:
-        options = EngineOptions(timeout_s=0.2, attached=True)
-        worker = EngineWorker(3, port, None, options, RestartBudget(0, 0, 60.0, events))
-        starting = asyncio.create_task(worker.start({}))
-        await asyncio.sleep(0.6)  # longer than an engine of ours may take
-        assert worker.waits_for == f"an engine to join on port {port}"
-        assert worker.absent == f"no engine has joined on port {port}"
-        with client(port) as old:
-            hello = EngineInitialization(communication_version="0.15.0")
-            with contextlib.suppress(Exception):
-                await old.call(encode_engine_message(initialization=hello))
-        worker._options = replace(options, timeout_s=HANG_S)
-        await asyncio.sleep(0.5)
-        with client(port) as game:
-            await game.call(encode_engine_message(initialization=EngineInitialization()))
-            second = game.call(encode_engine_message())
-            await second
-            asked = game.call(asking)
-            batches = await starting
-            assert worker.restarts == 0
-            worker.answer(zeros(worker, batches))
-            await asked
-        await worker.kill()
-
-    asyncio.run(asyncio.wait_for(main(), HANG_S))
+    options = EngineOptions(timeout_s=0.2, attached=True)
+    worker = EngineWorker(3, port, None, options, RestartBudget(0, 0, 60.0, events))
+    starting = asyncio.create_task(worker.start({}))
+    await asyncio.sleep(0.6)  # longer than an engine of ours may take
+    assert worker.waits_for == f"an engine to join on port {port}"
+    assert worker.absent == f"no engine has joined on port {port}"
+    with client(port) as old:
+        hello = EngineInitialization(communication_version="0.15.0")
+        with contextlib.suppress(Exception):
+            await old.call(encode_engine_message(initialization=hello))
+    worker._options = replace(options, timeout_s=HANG_S)
+    await asyncio.sleep(0.5)
+    with client(port) as game:
+        await game.call(encode_engine_message(initialization=EngineInitialization()))
+        second = game.call(encode_engine_message())
+        await second
+        asked = game.call(asking)
+        batches = await starting
+        assert worker.restarts == 0
+        worker.answer(zeros(worker, batches))
+        await asked
+    await worker.kill()
     (said,) = events
     assert "uses communicator API 0.15.0" in said
     assert said.endswith(f"; another may join on port {port}")
@@ -673,34 +581,28 @@ def test_engines_that_join_are_invited(tmp_path: Path) -> None:
             source_of(tmp_path, env_settings__env_path="attach", env_settings__base_port=port)
 
 
-def test_an_editor_that_is_still_there_is_not_waited_for() -> None:
-    async def main() -> None:
-        worker = _editor_worker(Sentences(), timeout_s=0.3)
-        with pytest.raises(DecodeError, match="nonsense"):  # nobody need press anything
-            await worker.recover(DecodeError("nonsense"))
-
-    asyncio.run(asyncio.wait_for(main(), HANG_S))
+async def test_an_editor_that_is_still_there_is_not_waited_for() -> None:
+    worker = _editor_worker(Sentences(), timeout_s=0.3)
+    with pytest.raises(DecodeError, match="nonsense"):  # nobody need press anything
+        await worker.recover(DecodeError("nonsense"))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a process cannot be asked to end there")
-def test_a_build_that_may_leave_has_ended_well(workers: Workers) -> None:
-    async def main() -> None:
-        worker = workers(may_leave=True)
-        batches, _ = await play(worker, await worker.start({}), 3)
-        assert worker.engine is not None
-        process = worker.engine.process
-        assert process is not None
-        os.kill(process.pid, signal.SIGTERM)
-        _, error = await play(worker, batches, 100_000)
-        assert isinstance(error, EngineStoppedError)
-        assert str(error) == "engine 0 has left the game"
-        with pytest.raises(EngineStoppedError):
-            await worker.recover(error)
-        assert worker.restarts == 0
-        assert process.returncode == 0
-        await worker.close()
-
-    run(workers, main())
+async def test_a_build_that_may_leave_has_ended_well(workers: Workers) -> None:
+    worker = workers(may_leave=True)
+    batches, _ = await play(worker, await worker.start({}), 3)
+    assert worker.engine is not None
+    process = worker.engine.process
+    assert process is not None
+    os.kill(process.pid, signal.SIGTERM)
+    _, error = await play(worker, batches, 100_000)
+    assert isinstance(error, EngineStoppedError)
+    assert str(error) == "engine 0 has left the game"
+    with pytest.raises(EngineStoppedError):
+        await worker.recover(error)
+    assert worker.restarts == 0
+    assert process.returncode == 0
+    await worker.close()
 
 
 def test_games_of_godot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from tau_trainer.envs.pettingzoo import Copies, Parallel, Turns
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineError, EnvironmentFaultError
 from tau_trainer.settings import load_settings
-from tests.envs.gyms import environment_of, run, vector
+from tests.envs.gyms import environment_of, playing, vector
 from tests.envs.mlagents.doubles import Say, Scripted
 from tests.envs.playing import Sentences, play
 from tests.envs.test_base_env import wrapped
@@ -34,20 +34,17 @@ def test_a_value_is_shown_in_a_few_words() -> None:
     assert brief("a\nb") == r"'a\nb'"
 
 
-def test_it_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another start changes nothing."""
     monkeypatch.setattr(Wrong, "said", {"reward": None})
     told = Sentences()
     environment = environment_of(vector(Wrong), RestartBudget(5, -1, 1.0, told))
-
-    async def work() -> None:
+    async with playing(environment):
         with pytest.raises(EnvironmentFaultError) as raised:
             await play(environment, await environment.start({}), 1)
         with pytest.raises(EnvironmentFaultError) as again:
             await environment.recover(raised.value)
         assert again.value is raised.value
-
-    run(environment, work)
     assert told == []
 
 
@@ -182,20 +179,17 @@ def test_a_wrong_turn(found: Any, sentence: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["parallel_env", "env"])
-def test_a_function_that_makes_something_else(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_function_that_makes_something_else(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own: Any = types.ModuleType("odd_worlds")
     setattr(own, kind, lambda: "a world")
     monkeypatch.setitem(sys.modules, "odd_worlds", own)
     settings = load_settings(None, {"env_settings.env_path": "pettingzoo:odd_worlds"})
     environment = open_source(settings, 1, tmp_path).make(0, lambda _: None, Sentences())
-
-    async def work() -> None:
+    async with playing(environment):
         with pytest.raises(
             EnvironmentFaultError, match=f"^environment 0: `{kind}` returned 'a world'; it must return a"
         ):
             await environment.start({})
-
-    run(environment, work)
 
 
 def test_turns_without_agents() -> None:

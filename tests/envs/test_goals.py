@@ -15,9 +15,9 @@ from tau_trainer.envs.gymnasium import GymnasiumSource
 from tau_trainer.envs.spaces import arrays, sensors
 from tau_trainer.errors import EngineRefusedError, SettingsError
 from tau_trainer.games.worlds import GoalWorld
-from tau_trainer.settings import load_settings
 from tau_trainer.specs import ObservationType
-from tests.training.fakes import Memory, train
+from tests.envs.playing import small_run
+from tests.training.fakes import Memory
 
 POINT = spaces.Box(-1.0, 1.0, (2,), np.float32)
 
@@ -165,36 +165,23 @@ def test_bits_of_many_copies_are_floats() -> None:
 # --- a whole run ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("learner", ["thread", "process"])
-def test_a_run_with_hindsight(learner: str, tmp_path: Path, memory: Memory) -> None:
-    """Also where another process learns, which has to know what goals are worth."""
-    chosen = {
-        "checkpoint_settings.results_dir": str(tmp_path),
-        "checkpoint_settings.run_id": "run",
-        "behaviors.BitFlipping-v0.max_steps": 150,
-        "behaviors.BitFlipping-v0.hyperparameters.buffer_init_steps": 50,
-        "behaviors.BitFlipping-v0.hyperparameters.batch_size": 32,
-        "behaviors.BitFlipping-v0.hyperparameters.steps_per_update": 10,
-        "behaviors.BitFlipping-v0.network_settings.hidden_units": 8,
-        "env_settings.env_args": ["n=4"],
-        "env_settings.seed": 1,
-        "env_settings.num_areas": 3,
-        "collection.learner": learner,
+def test_a_run_with_hindsight(tmp_path: Path, memory: Memory) -> None:
+    """Another process learns, which has to know what goals are worth."""
+    numbers = {"buffer_init_steps": 50, "batch_size": 32, "steps_per_update": 10}
+    changes: dict[str, Any] = {
+        f"behaviors__BitFlipping-v0__hyperparameters__{name}": value for name, value in numbers.items()
     }
-    report = train(load_settings("BitFlipping", chosen), memory, "learn")
+    changes |= {"behaviors__BitFlipping-v0__max_steps": 150, "env_settings__env_args": ["n=4"]}
+    changes |= {"env_settings__num_areas": 3, "collection__learner": "process"}
+    report = small_run(tmp_path, memory, None, "BitFlipping", **changes)
     assert (report.outcome, report.exit_code, report.errors) == ("completed", 0, ())
     assert [path.name for path in report.models] == ["BitFlipping-v0.onnx"]
 
 
 def test_a_run_that_cannot_know_what_goals_are_worth_says_so(tmp_path: Path, memory: Memory) -> None:
-    chosen = {
-        "checkpoint_settings.results_dir": str(tmp_path),
-        "checkpoint_settings.run_id": "run",
-        "behaviors.BitFlipping-v0.hyperparameters.hindsight.goal": "observation",
-        "behaviors.BitFlipping-v0.hyperparameters.hindsight.reward_done": "nowhere:to_be_found",
-        "env_settings.seed": 1,
-    }
+    hindsight = "behaviors__BitFlipping-v0__hyperparameters__hindsight__"
+    changes = {f"{hindsight}goal": "observation", f"{hindsight}reward_done": "nowhere:to_be_found"}
     with pytest.raises(
         EngineRefusedError, match=r"^behavior 'BitFlipping-v0': .*'nowhere:to_be_found' cannot be loaded"
     ):
-        train(load_settings("BitFlipping", chosen), memory, "learn")
+        small_run(tmp_path, memory, None, "BitFlipping", **changes)

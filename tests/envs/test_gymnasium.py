@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,9 @@ from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineError, SettingsError
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import Actions, ActionSpec, DimensionProperty, ObservationSpec, StepBatch
-from tests.envs.gyms import COPIES, SEED, Make, Probe, environment_of, run, vector
-from tests.envs.playing import Sentences, play
-from tests.training.fakes import Memory, train
+from tests.envs.gyms import COPIES, SEED, Make, Probe, environment_of, playing, vector
+from tests.envs.playing import Sentences, play, small_run
+from tests.training.fakes import Memory
 
 # --- step by step as by hand ------------------------------------------------------------------------------------------
 
@@ -102,28 +101,24 @@ GAMES: dict[str, Make] = {
 @pytest.mark.parametrize("copies", [1, COPIES])
 @pytest.mark.parametrize("game", GAMES)
 @pytest.mark.parametrize("mode", list(AutoresetMode))
-def test_every_copy_is_told_what_it_would_be_told_by_hand(mode: AutoresetMode, game: str, copies: int) -> None:
+async def test_every_copy_is_told_what_it_would_be_told_by_hand(mode: AutoresetMode, game: str, copies: int) -> None:
     """Rewards, both kinds of ends, last observations and the first ones after them, however Gymnasium resets."""
     choices = (np.random.default_rng(3).random((copies, 90)) < 0.95).astype(np.int64)
     environment = environment_of(vector(GAMES[game], mode, copies))
-
-    async def work() -> None:
+    async with playing(environment):
         told = await adapted(environment, choices, 90)
         for number, heard in enumerate(told):
             assert heard == by_hand(GAMES[game], SEED + number, choices[number])[: len(heard)]
         assert {cut for heard in told for kind, _, cut, _ in heard if kind == "ended"} == {True, False}
 
-    run(environment, work)
 
-
-def test_the_named_environment_is_gymnasiums_own_vector_environment(tmp_path: Path) -> None:
+async def test_the_named_environment_is_gymnasiums_own_vector_environment(tmp_path: Path) -> None:
     """``gym:CartPole-v1`` beside the vector environment that Gymnasium makes, same seeds, same actions."""
     settings = settings_of(num_areas=COPIES, seed=SEED)
     environment = GymnasiumSource(settings, 1, tmp_path).make(0, lambda stat: None, Sentences())
     by_hand = gymnasium.make_vec("CartPole-v1", COPIES, "sync", {"autoreset_mode": AutoresetMode.SAME_STEP})
     rng = np.random.default_rng(2)
-
-    async def work() -> None:
+    async with playing(environment):
         batches = await environment.start({})
         obs, _ = by_hand.reset(seed=SEED)
         assert environment.specs["CartPole-v1"].actions == ActionSpec(0, (2,))
@@ -144,8 +139,6 @@ def test_the_named_environment_is_gymnasiums_own_vector_environment(tmp_path: Pa
                 assert batch.terminals.reward.tolist() == reward[ended].tolist()
         assert ends > 20
         assert environment.exchanges == 200
-
-    run(environment, work)
     by_hand.close()
 
 
@@ -183,10 +176,9 @@ SENSORS = [
 
 
 @pytest.mark.parametrize(("space", "sensors"), SENSORS, ids=[str(space) for space, _ in SENSORS])
-def test_what_is_seen(space: spaces.Space[Any], sensors: list[ObservationSpec]) -> None:
+async def test_what_is_seen(space: spaces.Space[Any], sensors: list[ObservationSpec]) -> None:
     environment = environment_of(vector(lambda: Probe(space)))
-
-    async def work() -> None:
+    async with playing(environment):
         (batch,) = await environment.start({})
         (spec,) = environment.specs.values()
         assert sorted(spec.observations, key=lambda sensor: sensor.name) == sensors
@@ -194,8 +186,6 @@ def test_what_is_seen(space: spaces.Space[Any], sensors: list[ObservationSpec]) 
             assert sensors_of(batch.obs, row) == flat(space, make_sample(space, SEED + row))
         for seen, sensor in zip(batch.obs, spec.observations, strict=True):
             assert (seen.shape, seen.dtype) == ((COPIES, *sensor.shape), sensor.dtype)
-
-    run(environment, work)
 
 
 def make_sample(space: spaces.Space[Any], seed: int) -> Any:
@@ -219,7 +209,7 @@ CHOICES = [
 ]
 
 
-def acted(space: spaces.Space[Any], actions: Actions, spec: ActionSpec) -> Any:
+async def acted(space: spaces.Space[Any], actions: Actions, spec: ActionSpec) -> Any:
     """What a copy gets of ``actions``."""
     probes: list[Probe] = []
 
@@ -229,33 +219,31 @@ def acted(space: spaces.Space[Any], actions: Actions, spec: ActionSpec) -> Any:
 
     environment = environment_of(vector(make, copies=1))
 
-    async def work() -> None:
+    async with playing(environment):
         (batch,) = await environment.start({})
         assert environment.specs[batch.behavior].actions == spec
         environment.answer({batch.behavior: actions})
         await environment.next()
-
-    run(environment, work)
     (taken,) = [action for probe in probes for action in probe.taken]
     assert space.contains(taken)
     return taken
 
 
 @pytest.mark.parametrize(("space", "raw", "scaled"), ACTIONS, ids=[str(space) for space, *_ in ACTIONS])
-def test_continuous_actions_reach_over_the_whole_range(
+async def test_continuous_actions_reach_over_the_whole_range(
     space: spaces.Space[Any], raw: list[float], scaled: list[float]
 ) -> None:
     actions = Actions(np.array([raw], np.float32), np.zeros((1, 0), np.int32))
-    taken = acted(space, actions, ActionSpec(2))
+    taken = await acted(space, actions, ActionSpec(2))
     assert taken.tolist() == scaled
     assert taken.dtype == space.dtype
 
 
 @pytest.mark.parametrize(("space", "choice", "taken"), CHOICES, ids=[str(space) for space, *_ in CHOICES])
-def test_choices_begin_where_the_space_begins(space: spaces.Space[Any], choice: list[int], taken: Any) -> None:
+async def test_choices_begin_where_the_space_begins(space: spaces.Space[Any], choice: list[int], taken: Any) -> None:
     sizes = {1: (3,), 2: (2, 4), 3: (2, 2, 2)}[len(choice)]
     actions = Actions(np.zeros((1, 0), np.float32), np.array([choice], np.int32))
-    assert np.asarray(acted(space, actions, ActionSpec(0, sizes))).tolist() == taken
+    assert np.asarray(await acted(space, actions, ActionSpec(0, sizes))).tolist() == taken
 
 
 @pytest.mark.parametrize(
@@ -270,16 +258,13 @@ def test_choices_begin_where_the_space_begins(space: spaces.Space[Any], choice: 
         ),
     ],
 )
-def test_spaces_that_cannot_be_learned_on(
+async def test_spaces_that_cannot_be_learned_on(
     observation: spaces.Space[Any] | None, action: spaces.Space[Any] | None, sentence: str
 ) -> None:
     environment = environment_of(vector(lambda: Probe(observation, action)))
-
-    async def work() -> None:
+    async with playing(environment):
         with pytest.raises(SettingsError, match=sentence):
             await environment.start({})
-
-    run(environment, work)
 
 
 # --- seeds ------------------------------------------------------------------------------------------------------------
@@ -315,13 +300,12 @@ class Masked(Probe):
 
 @pytest.mark.parametrize("mode", AutoresetMode)
 @pytest.mark.parametrize(("space", "sizes"), [(spaces.Discrete(3), (3,)), (spaces.MultiDiscrete([2, 3]), (2, 3))])
-def test_an_action_mask_in_the_infos_is_obeyed(mode: AutoresetMode, space: Any, sizes: tuple[int, ...]) -> None:
+async def test_an_action_mask_in_the_infos_is_obeyed(mode: AutoresetMode, space: Any, sizes: tuple[int, ...]) -> None:
     """In every way to reset; the copy that never says anything may do all."""
     copies = [Masked(space, sizes), Masked(space, sizes, silent=True), Masked(space, sizes)]
     made: list[Make] = [lambda copy=copy: copy for copy in copies]  # type: ignore[misc]
     environment = environment_of(lambda: SyncVectorEnv(made, autoreset_mode=mode))
-
-    async def work() -> None:
+    async with playing(environment):
         batches = await environment.start({})
         for _ in range(30):
             (batch,), ((name, _),) = batches, environment.specs.items()
@@ -334,53 +318,39 @@ def test_an_action_mask_in_the_infos_is_obeyed(mode: AutoresetMode, space: Any, 
             batches = await environment.next()
         assert all(copy.episodes > 3 for copy in copies)
 
-    run(environment, work)
 
-
-def test_an_action_mask_of_another_size_is_told_of() -> None:
+async def test_an_action_mask_of_another_size_is_told_of() -> None:
     environment = environment_of(lambda: SyncVectorEnv([lambda: Masked(spaces.Discrete(3), (4,))]))
-
-    async def work() -> None:
+    async with playing(environment):
         with pytest.raises(
             EngineError, match=r"info\['action_mask'\] of .* must have 3 numbers, for its branches \[3\]"
         ):
             await environment.start({})
 
-    run(environment, work)
 
-
-def test_copies_have_seeds_of_their_own_that_follow_from_what_they_are_told() -> None:
+async def test_copies_have_seeds_of_their_own_that_follow_from_what_they_are_told() -> None:
     environment = environment_of(vector(Probe), RestartBudget(1, -1, 1.0))
 
     def seen(batches: list[StepBatch]) -> list[list[list[float]]]:
         return [sensors_of(batches[0].obs, row) for row in range(COPIES)]
 
-    async def work() -> None:
+    async with playing(environment):
         assert seen(await environment.start({})) == first_samples(SEED)
         assert seen(await environment.reset({})) not in (first_samples(SEED), first_samples(0))
         assert seen(await environment.reset({"seed": 40.0})) == first_samples(40)
         again = await environment.recover(EngineError("gone"))
         assert seen(again) == first_samples(40), "a replacement gets what the last reset was told"
 
-    run(environment, work)
 
-
-def test_no_two_pairs_play_with_the_same_seeds(tmp_path: Path) -> None:
-    source = GymnasiumSource(settings_of(num_areas=3, seed=SEED), 2, tmp_path)
-
-    async def first(index: int) -> list[list[float]]:
+async def test_no_two_pairs_play_with_the_same_seeds(tmp_path: Path) -> None:
+    source, beginnings = GymnasiumSource(settings_of(num_areas=3, seed=SEED), 2, tmp_path), list[list[float]]()
+    for index in range(2):
         environment = source.make(index, lambda stat: None, Sentences())
         (batch,) = await environment.start({})
         await environment.close()
-        obs: list[list[float]] = batch.obs[0].tolist()
-        return obs
-
-    beginnings = [*asyncio.run(first(0)), *asyncio.run(first(1))]
+        beginnings += batch.obs[0].tolist()
     env = gymnasium.make("CartPole-v1")
     assert beginnings == [env.reset(seed=SEED + number)[0].tolist() for number in range(6)]
-
-
-# --- environments that fail -------------------------------------------------------------------------------------------
 
 
 # --- what the command line names --------------------------------------------------------------------------------------
@@ -391,39 +361,35 @@ def settings_of(path: str = "gym:CartPole-v1", env_args: list[str] | None = None
     return load_settings(None, {f"env_settings.{key}": value for key, value in chosen.items() if value is not None})
 
 
-@pytest.mark.parametrize("name", ["Nothing-v0", "CartPole-v7", "Cart Pole", "nothing/Env-v0"])
-def test_an_id_that_gymnasium_does_not_know(name: str, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=rf"^--env gym:{name}: [^\n]+; check the name, or install its package"):
-        open_source(settings_of(f"gym:{name}"), 1, tmp_path)
+UNKNOWN = r"[^\n]+; check the name, or install its package"
+NAMELESS = r"the environment's name is missing, as in gym:CartPole-v1$"
 
 
-@pytest.mark.parametrize("path", ["gym:", "gym:module:"])
-def test_an_empty_id(path: str, tmp_path: Path) -> None:
-    with pytest.raises(
-        SettingsError, match=f"^--env {path}: the environment's name is missing, as in gym:CartPole-v1$"
-    ):
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("gym:Nothing-v0", UNKNOWN),
+        ("gym:CartPole-v7", UNKNOWN),
+        ("gym:Cart Pole", UNKNOWN),
+        ("gym:nothing/Env-v0", UNKNOWN),
+        ("gym:nomodule:Foo-v0", r"No module named 'nomodule'; check the name, or install its package$"),
+        ("gym:", NAMELESS),
+        ("gym:module:", NAMELESS),
+    ],
+)
+def test_an_id_that_gymnasium_does_not_know(path: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=f"^--env {path}: {said}"):
         open_source(settings_of(path), 1, tmp_path)
 
 
-def test_a_module_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError) as raised:
-        open_source(settings_of("gym:nomodule:Foo-v0"), 1, tmp_path)
-    assert str(raised.value) == (
-        "--env gym:nomodule:Foo-v0: No module named 'nomodule'; check the name, or install its package"
-    )
-
-
-def test_arguments_reach_the_environment(tmp_path: Path) -> None:
+async def test_arguments_reach_the_environment(tmp_path: Path) -> None:
     source = open_source(settings_of(env_args=["max_episode_steps=3", "sutton_barto_reward=true"]), 1, tmp_path)
     environment = source.make(0, lambda stat: None, Sentences())
-
-    async def work() -> None:
+    async with playing(environment):
         (batch,) = await play(environment, await environment.start({}), 2)
         assert batch.reward.tolist() == [0.0], "Sutton and Barto pay at the end alone"
         (batch,) = await play(environment, [batch], 1)
         assert batch.terminals.truncated.tolist() == [True]
-
-    run(environment, work)
 
 
 @pytest.mark.parametrize("text", ["continuous", "=3", "not a name=3", "x=[", "--flag=1"])
@@ -433,14 +399,11 @@ def test_arguments_that_are_none(text: str, tmp_path: Path) -> None:
     assert str(raised.value) == f"--env-args {text}: must be NAME=VALUE, an argument of gymnasium.make"
 
 
-def test_an_argument_that_the_environment_does_not_take(tmp_path: Path) -> None:
+async def test_an_argument_that_the_environment_does_not_take(tmp_path: Path) -> None:
     environment = open_source(settings_of(env_args=["height=3"]), 1, tmp_path).make(0, lambda _: None, Sentences())
-
-    async def work() -> None:
+    async with playing(environment):
         with pytest.raises(SettingsError, match=r"^--env-args height=3: .*unexpected .* 'height'.*; omit or correct"):
             await environment.start({})
-
-    run(environment, work)
 
 
 def test_parameters_that_nobody_hears_are_told_of(tmp_path: Path) -> None:
@@ -451,20 +414,8 @@ def test_parameters_that_nobody_hears_are_told_of(tmp_path: Path) -> None:
 
 
 def test_a_whole_run(tmp_path: Path, memory: Memory) -> None:
-    chosen = {
-        "checkpoint_settings.results_dir": str(tmp_path),
-        "checkpoint_settings.run_id": "run",
-        "env_settings.env_path": "gym:CartPole-v1",
-        "env_settings.num_envs": 2,
-        "env_settings.num_areas": 4,
-        "env_settings.seed": 1,
-        "default_settings.trainer_type": "ppo",
-        "default_settings.max_steps": 600,
-        "default_settings.hyperparameters.buffer_size": 64,
-        "default_settings.hyperparameters.batch_size": 32,
-        "default_settings.network_settings.hidden_units": 8,
-    }
-    report = train(load_settings(None, chosen), memory, "learn")
+    several: dict[str, Any] = {"env_settings__num_envs": 2, "env_settings__num_areas": 4}
+    report = small_run(tmp_path, memory, "gym:CartPole-v1", default_settings__max_steps=600, **several)
     assert (report.outcome, report.exit_code, report.errors) == ("completed", 0, ())
     assert report.decisions >= 600
     assert all(pair.episodes > 0 and pair.mean_reward is not None for pair in report.pairs)

@@ -15,10 +15,11 @@ from gymnasium import spaces
 from tau_trainer.envs import open_source
 from tau_trainer.envs.pettingzoo import Copies, Parallel, PettingZooEnvironment, PettingZooSource, Turns
 from tau_trainer.errors import EngineError, SettingsError
+from tau_trainer.metrics import RunReport
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import Actions, ActionSpec, StepBatch
-from tests.envs.playing import Sentences, zeros
-from tests.training.fakes import Memory, train
+from tests.envs.playing import Sentences, small_run, zeros
+from tests.training.fakes import Memory
 from tests.waiting import HANG_S
 
 
@@ -288,7 +289,7 @@ def test_what_is_not_there(name: str, text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of pygame, as it is imported
-def test_a_real_one_is_played_as_by_hand(tmp_path: Path) -> None:
+async def test_a_real_one_is_played_as_by_hand(tmp_path: Path) -> None:
     from mpe2 import simple_spread_v3
 
     env = simple_spread_v3.parallel_env(max_cycles=4, continuous_actions=True)
@@ -299,62 +300,48 @@ def test_a_real_one_is_played_as_by_hand(tmp_path: Path) -> None:
         tmp_path,
     )
     environment = source.make(0, lambda _: None, Sentences())
-
-    async def main() -> None:
-        (batch,) = await environment.start({})
-        assert (batch.obs[0] == np.stack(list(expected.values()))).all()
-        for step in range(4):
-            chosen = np.linspace(-1, 1, 15, dtype=np.float32).reshape(3, 5)
-            obs, rewards, _, _, _ = env.step(dict(zip(env.agents, (chosen + 1) / 2, strict=True)))
-            environment.answer({"agent": Actions(chosen, np.zeros((3, 0), np.int32))})
-            (batch,) = await environment.next()
-            part: Any = batch.terminals if step == 3 else batch
-            assert np.allclose(part.obs[0], np.stack(list(obs.values())))
-            assert np.allclose(part.reward, list(rewards.values()))
-        assert batch.terminals.truncated.tolist() == [True] * 3
-        assert batch.agent_ids.tolist() == [0, 1, 2]
-        await environment.close()
-
-    asyncio.run(main())
+    (batch,) = await environment.start({})
+    assert (batch.obs[0] == np.stack(list(expected.values()))).all()
+    for step in range(4):
+        chosen = np.linspace(-1, 1, 15, dtype=np.float32).reshape(3, 5)
+        obs, rewards, _, _, _ = env.step(dict(zip(env.agents, (chosen + 1) / 2, strict=True)))
+        environment.answer({"agent": Actions(chosen, np.zeros((3, 0), np.int32))})
+        (batch,) = await environment.next()
+        part: Any = batch.terminals if step == 3 else batch
+        assert np.allclose(part.obs[0], np.stack(list(obs.values())))
+        assert np.allclose(part.reward, list(rewards.values()))
+    assert batch.terminals.truncated.tolist() == [True] * 3
+    assert batch.agent_ids.tolist() == [0, 1, 2]
+    await environment.close()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_whole_run(tmp_path: Path, memory: Memory) -> None:
-    chosen = {
-        "checkpoint_settings.results_dir": str(tmp_path),
-        "checkpoint_settings.run_id": "run",
-        "env_settings.env_path": "pettingzoo:mpe2.simple_adversary_v3",
-        "env_settings.num_areas": 2,
-        "default_settings.trainer_type": "ppo",
-        "default_settings.max_steps": 300,
-        "default_settings.hyperparameters.buffer_size": 64,
-        "default_settings.hyperparameters.batch_size": 32,
-        "default_settings.network_settings.hidden_units": 8,
-    }
-    report = train(load_settings(None, chosen), memory, "learn")
+    path = "pettingzoo:mpe2.simple_adversary_v3"
+    report = small_run(tmp_path, memory, path, env_settings__num_areas=2, default_settings__max_steps=300)
     assert (report.outcome, report.exit_code, report.errors) == ("completed", 0, ())
     assert sorted(path.name for path in report.models) == ["adversary.onnx", "agent.onnx"]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_maddpg_learns_in_groups(tmp_path: Path, memory: Memory) -> None:
-    chosen = {
-        "checkpoint_settings.results_dir": str(tmp_path),
-        "checkpoint_settings.run_id": "run",
-        "env_settings.env_path": "pettingzoo:mpe2.simple_spread_v3",
-        "env_settings.num_areas": 2,
-        "default_settings.trainer_type": "maddpg",
-        "default_settings.max_steps": 400,
-        "default_settings.hyperparameters.batch_size": 16,
-        "default_settings.hyperparameters.group_size": 3,
-        "default_settings.network_settings.hidden_units": 8,
-        "collection.learner": "thread",
-    }
-    report = train(load_settings(None, chosen), memory, "learn")
+    def run(run_id: str, group_size: int) -> RunReport:
+        return small_run(
+            tmp_path,
+            memory,
+            "pettingzoo:mpe2.simple_spread_v3",
+            env_settings__num_areas=2,
+            checkpoint_settings__run_id=run_id,
+            default_settings__trainer_type="maddpg",
+            default_settings__max_steps=400,
+            default_settings__hyperparameters={"batch_size": 16, "group_size": group_size},
+            collection__learner="thread",
+        )
+
+    report = run("run", 3)
     assert report.exit_code == 0
     assert [path.name for path in report.models] == ["agent.onnx"]
     assert any("Losses/Q1 Loss" in summary.statistics for summary in memory.summaries)
     assert not any("Environment/Group Cumulative Reward" in summary.statistics for summary in memory.summaries)
-    wrong = {**chosen, "checkpoint_settings.run_id": "wrong", "default_settings.hyperparameters.group_size": 2}
     with pytest.raises(SettingsError, match=r"3 agents of a group decide together, but .*group_size is 2; set it to 3"):
-        train(load_settings(None, wrong), memory, "learn")
+        run("wrong", 2)

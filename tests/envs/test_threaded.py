@@ -18,7 +18,7 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 from tau_trainer.envs import threaded
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineError
-from tests.envs.gyms import Probe, environment_of, run, vector
+from tests.envs.gyms import Probe, environment_of, playing, vector
 from tests.envs.playing import Sentences, play, zeros
 from tests.waiting import HANG_S
 
@@ -45,13 +45,12 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     return lambda lives: monkeypatch.setattr(Broken, "lives", lives)
 
 
-def test_an_environment_that_raises_is_made_again_within_its_budget(broken: Callable[[int], None]) -> None:
+async def test_an_environment_that_raises_is_made_again_within_its_budget(broken: Callable[[int], None]) -> None:
     broken(3)
     told = Sentences()
     environment = environment_of(vector(Broken, copies=1), RestartBudget(2, -1, 60.0, told))
     sentence = r"environment 0 failed: ValueError: the window is gone \(in step, test_threaded.py line \d+\)"
-
-    async def work() -> None:
+    async with playing(environment):
         batches = await environment.start({})
         for restarts in (1, 2):
             with pytest.raises(EngineError, match=f"^{sentence}$") as raised:
@@ -65,10 +64,8 @@ def test_an_environment_that_raises_is_made_again_within_its_budget(broken: Call
             await environment.recover(raised.value)
         assert [bool(re.match(f"{sentence}; starting it again", message)) for message in told] == [True, True]
 
-    run(environment, work)
 
-
-def test_one_that_has_worked_for_a_while_is_soon_made_again(
+async def test_one_that_has_worked_for_a_while_is_soon_made_again(
     broken: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It takes two steps each time before it fails."""
@@ -76,8 +73,7 @@ def test_one_that_has_worked_for_a_while_is_soon_made_again(
     monkeypatch.setattr(RestartBudget, "PROOF_STEPS", 3)
     told = Sentences()
     environment = environment_of(vector(Broken, copies=1), RestartBudget(-1, -1, 60.0, told))
-
-    async def work() -> None:
+    async with playing(environment):
         batches = await environment.start({})
         for failure in range(4):
             if failure == 2:
@@ -88,10 +84,8 @@ def test_one_that_has_worked_for_a_while_is_soon_made_again(
         waits = [message.partition(" again in ")[2].split()[0] for message in told]
         assert waits == ["0.001", "0.002", "0.001", "0.001"]
 
-    run(environment, work)
 
-
-def test_a_replacement_that_cannot_be_made_costs_budget_too(broken: Callable[[int], None]) -> None:
+async def test_a_replacement_that_cannot_be_made_costs_budget_too(broken: Callable[[int], None]) -> None:
     broken(1)
     made: list[int] = []
 
@@ -102,15 +96,12 @@ def test_a_replacement_that_cannot_be_made_costs_budget_too(broken: Callable[[in
         return SyncVectorEnv([Broken])
 
     environment = environment_of(make, RestartBudget(3, -1, 60.0))
-
-    async def work() -> None:
+    async with playing(environment):
         with pytest.raises(EngineError) as raised:
             await play(environment, await environment.start({}), 5)
         with pytest.raises(EngineError, match=r"FileNotFoundError: no such model .*restarted 3 times"):
             await environment.recover(raised.value)
         assert len(made) == 4
-
-    run(environment, work)
 
 
 class Slow(Probe):
@@ -148,47 +139,43 @@ def steppers(before: set[threading.Thread]) -> list[threading.Thread]:
 
 @pytest.mark.parametrize("awaited", [False, True])
 @pytest.mark.parametrize("fails", [False, True])
-def test_killing_it_in_the_middle_of_a_step_leaves_nothing_behind(slow: type[Slow], fails: bool, awaited: bool) -> None:
+async def test_killing_it_in_the_middle_of_a_step_leaves_nothing_behind(
+    slow: type[Slow], fails: bool, awaited: bool
+) -> None:
     """No word of a future whose exception was never retrieved, no thread, no open environment."""
     complaints: list[dict[str, Any]] = []
     slow.fails = fails
     before = set(threading.enumerate())
-
-    async def main() -> None:
-        environment = environment_of(vector(Slow, copies=1))
-        asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
-        waited_for = [environment.waits_for]
-        environment.answer(zeros(environment, await environment.start({})))
-        waited_for.append(environment.waits_for)
-        assert waited_for == ["environment 0 to start", "environment 0 to take a step"]
-        step = asyncio.create_task(environment.next()) if awaited else None
-        assert await asyncio.to_thread(slow.has_begun.wait, 10)
-        if step is not None:
-            step.cancel()
-        killing = asyncio.create_task(environment.kill())
-        await asyncio.sleep(0.02)
-        assert not killing.done(), "a step that runs is waited for"
-        slow.may_go.set()
-        await killing
-        await environment.kill()
-
-    asyncio.run(main())
+    environment = environment_of(vector(Slow, copies=1))
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+    waited_for = [environment.waits_for]
+    environment.answer(zeros(environment, await environment.start({})))
+    waited_for.append(environment.waits_for)
+    assert waited_for == ["environment 0 to start", "environment 0 to take a step"]
+    step = asyncio.create_task(environment.next()) if awaited else None
+    assert await asyncio.to_thread(slow.has_begun.wait, 10)
+    if step is not None:
+        step.cancel()
+    killing = asyncio.create_task(environment.kill())
+    await asyncio.sleep(0.02)
+    assert not killing.done(), "a step that runs is waited for"
+    slow.may_go.set()
+    await killing
+    await environment.kill()
     gc.collect()
     assert complaints == []
     assert slow.closed == 1
     assert not steppers(before)
 
 
-def test_a_step_that_never_ends_is_not_waited_for_for_ever(slow: type[Slow], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_step_that_never_ends_is_not_waited_for_for_ever(
+    slow: type[Slow], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tau_trainer.envs.threaded._KILL_S", 0.05)
     environment = environment_of(vector(Slow, copies=1))
-
-    async def main() -> None:
-        environment.answer(zeros(environment, await environment.start({})))
-        await asyncio.wait_for(environment.kill(), HANG_S)
-
     before = set(threading.enumerate())
-    asyncio.run(main())
+    environment.answer(zeros(environment, await environment.start({})))
+    await asyncio.wait_for(environment.kill(), HANG_S)
     (thread,) = steppers(before)
     assert thread.daemon, "the end of the program does not wait for it either"
     slow.may_go.set()
@@ -196,7 +183,7 @@ def test_a_step_that_never_ends_is_not_waited_for_for_ever(slow: type[Slow], mon
     assert not thread.is_alive()
 
 
-def threads_of_steps(
+async def threads_of_steps(
     monkeypatch: pytest.MonkeyPatch, name: str = "CartPole-v1", pause_s: float = 0.0, **how: Any
 ) -> list[str]:
     """In which thread each step of a CartPole was taken."""
@@ -219,44 +206,40 @@ def threads_of_steps(
     environment = environment_of(lambda: gymnasium.make_vec(name, 1, vectorization_mode="sync", **how))
     steps = 6
 
-    async def work() -> None:
+    async with playing(environment):
         batches = await play(environment, await environment.start({}), 3)
         other = asyncio.create_task(somebody_else())
         await play(environment, batches, steps)
         other.cancel()
-
-    run(environment, work)
     assert set(range(4, 3 + steps)) <= set(turns), "others have their turn between any two steps"
     return ["the thread" if name.startswith("environment") else "the loop" for name in names]
 
 
-def test_quick_steps_of_gymnasiums_own_are_taken_on_the_spot(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_quick_steps_of_gymnasiums_own_are_taken_on_the_spot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threaded, "_QUICK_S", 60.0)  # whatever else the machine does
-    where = threads_of_steps(monkeypatch)
+    where = await threads_of_steps(monkeypatch)
     assert where[0] == "the thread"  # nothing is known of it yet
     assert where[-1] == "the loop"
 
 
-def test_slow_steps_are_taken_in_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert set(threads_of_steps(monkeypatch, pause_s=0.01)) == {"the thread"}
-
-
-def test_steps_of_somebody_elses_environment_are_taken_in_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [("CartPole-v1", {"pause_s": 0.01}), ("Foreign-v0", {}), ("CartPole-v1", {"render_mode": "rgb_array"})],
+    ids=["slow", "of somebody else", "shows itself"],
+)
+async def test_other_steps_are_taken_in_the_thread(
+    monkeypatch: pytest.MonkeyPatch, name: str, how: dict[str, Any]
+) -> None:
     gymnasium.register("Foreign-v0", entry_point=f"{__name__}:Foreign")
     try:
-        assert set(threads_of_steps(monkeypatch, "Foreign-v0")) == {"the thread"}
+        assert set(await threads_of_steps(monkeypatch, name, **how)) == {"the thread"}
     finally:
         gymnasium.registry.pop("Foreign-v0")
 
 
-def test_an_environment_that_shows_itself_stays_in_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert set(threads_of_steps(monkeypatch, render_mode="rgb_array")) == {"the thread"}
-
-
-def test_a_quick_step_that_fails_fails_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_quick_step_that_fails_fails_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
     environment = environment_of(lambda: gymnasium.make_vec("CartPole-v1", 1, vectorization_mode="sync"))
-
-    async def work() -> None:
+    async with playing(environment):
         batches = await play(environment, await environment.start({}), 3)
 
         def broken(self: CartPoleEnv, action: Any) -> Any:
@@ -267,20 +250,14 @@ def test_a_quick_step_that_fails_fails_as_any_other(monkeypatch: pytest.MonkeyPa
         with pytest.raises(EngineError, match="environment 0 failed: RuntimeError: no more poles"):
             await environment.next()
 
-    run(environment, work)
 
-
-def test_close_ends_it_and_a_failure_to_close_is_nobodys_concern(broken: Callable[[int], None]) -> None:
+async def test_close_ends_it_and_a_failure_to_close_is_nobodys_concern(broken: Callable[[int], None]) -> None:
     broken(1)
     environment = environment_of(vector(Broken, copies=1))
-
-    async def main() -> None:
-        with pytest.raises(EngineError):
-            await play(environment, await environment.start({}), 5)
-        await environment.close()
-        assert Broken.lives == 0
-
-    asyncio.run(main())
+    with pytest.raises(EngineError):
+        await play(environment, await environment.start({}), 5)
+    await environment.close()
+    assert Broken.lives == 0
 
 
 class Foreign(CartPoleEnv):

@@ -9,8 +9,9 @@ import pytest
 
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineError
-from tests.envs.gyms import Probe, environment_of, run
+from tests.envs.gyms import Probe, environment_of, playing
 from tests.envs.playing import play
+from tests.waiting import run
 
 FINE: dict[str, Any] = {
     "obs": np.zeros(2, np.float32),
@@ -38,13 +39,12 @@ class Wrong(Probe):
 
 def failure(make: Any, steps: int = 1, budget: RestartBudget | None = None) -> EngineError:
     """What an environment of Gymnasium ends with, beginning or within so many steps."""
-    found: list[EngineError] = []
     environment = environment_of(make, budget)
 
-    async def work() -> None:
-        with pytest.raises(EngineError) as raised:
-            await play(environment, await environment.start({}), steps)
-        found.append(raised.value)
+    async def work() -> EngineError:
+        async with playing(environment):
+            with pytest.raises(EngineError) as raised:
+                await play(environment, await environment.start({}), steps)
+            return raised.value
 
-    run(environment, work)
-    return found[0]
+    return run(work())

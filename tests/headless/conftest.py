@@ -143,14 +143,19 @@ class EngineStarter:
 
     def __init__(self, port: int) -> None:
         self._port = port
+        self.engine: EngineThread | None = None
 
     def __call__(self, *arguments: str) -> EngineThread:
-        engine = EngineThread(["--mlagents-port", str(self._port), *arguments])
-        engine.start()
-        return engine
+        self.engine = EngineThread(["--mlagents-port", str(self._port), *arguments])
+        self.engine.start()
+        return self.engine
 
 
 @pytest.fixture
-def start(trainer: FakeTrainer) -> EngineStarter:
-    """Starts an engine that connects to ``trainer``."""
-    return EngineStarter(trainer.port)
+def start(trainer: FakeTrainer) -> Iterator[EngineStarter]:
+    """Starts an engine that connects to ``trainer``; the last one ends well as it is told to, if it has not before."""
+    starter = EngineStarter(trainer.port)
+    yield starter
+    if starter.engine is not None and starter.engine.code is None:
+        trainer.close()
+        assert starter.engine.finish() == 0

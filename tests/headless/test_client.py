@@ -68,7 +68,7 @@ def move(n: int, action: int) -> dict[str, Actions]:
 
 
 def test_handshake_and_steps_are_those_of_a_unity_build(trainer: FakeTrainer, start: EngineStarter) -> None:
-    engine = start("--scene", "balance")
+    start("--scene", "balance")
     first = trainer.receive()
     assert first.status == 200
     assert first.initialization is not None
@@ -90,8 +90,6 @@ def test_handshake_and_steps_are_those_of_a_unity_build(trainer: FakeTrainer, st
     message, batch = trainer.steps()
     assert message.action_specs == {}  # described once only
     np.testing.assert_allclose(batch.reward, 0.1)
-    trainer.close()
-    assert engine.finish() == 0
 
 
 class Album(LockstepScene):
@@ -122,7 +120,7 @@ def test_images_travel_as_the_trainer_said_that_it_can_read_them(
     able: Capabilities, kinds: list[Any], trainer: FakeTrainer, start: EngineStarter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tau_trainer.headless.client.create_scene", lambda *_, **__: Album())
-    engine = start("--scene", "basic")
+    start("--scene", "basic")
     trainer.receive()
     trainer.send(encode_initialization(TrainerInitialization(capabilities=able)))
     trainer.raw()
@@ -131,53 +129,37 @@ def test_images_travel_as_the_trainer_said_that_it_can_read_them(
     assert [sensor.dtype for sensor in batch.obs] == kinds
     for sensor in batch.obs:
         np.testing.assert_array_equal(sensor, 51 if sensor.dtype == np.uint8 else np.float32(0.2))
-    trainer.close()
-    assert engine.finish() == 0
 
 
-def test_an_episodes_end_and_the_next_ones_begin_come_together(trainer: FakeTrainer, start: EngineStarter) -> None:
-    engine = start("--scene", "basic", "--agents", "2")
+def test_an_episodes_end_and_the_next_ones_begin_come_together_and_are_counted(
+    trainer: FakeTrainer, start: EngineStarter, tmp_path: Path
+) -> None:
+    report = tmp_path / "counts.jsonl"
+    engine = start("--scene", "basic", "--agents", "4", "--report-file", str(report))
     trainer.handshake()
-    for _ in range(3):
-        trainer.steps()
-        trainer.act(move(2, 1))
-    _, batch = trainer.steps()
-    assert batch.terminals.agent_ids.tolist() == [0, 1]
-    assert not batch.terminals.truncated.any()
-    np.testing.assert_allclose(batch.terminals.reward, 0.09)
-    assert batch.agent_ids.tolist() == [0, 1]
-    assert np.all(batch.reward == 0.0)
+    for step in range(6):
+        _, batch = trainer.steps()
+        trainer.act(move(4, 1))
+        if step == 3:
+            assert batch.terminals.agent_ids.tolist() == [0, 1, 2, 3]
+            assert not batch.terminals.truncated.any()
+            np.testing.assert_allclose(batch.terminals.reward, 0.09)
+            assert batch.agent_ids.tolist() == [0, 1, 2, 3]
+            assert np.all(batch.reward == 0.0)
+    trainer.steps()
     trainer.close()
     assert engine.finish() == 0
-
-
-def test_missing_actions_are_zeros(trainer: FakeTrainer, start: EngineStarter) -> None:
-    engine = start("--scene", "basic")
-    trainer.handshake()
-    _, first = trainer.steps()
-    trainer.send(encode_reply(Command.STEP))
-    _, second = trainer.steps()
-    np.testing.assert_array_equal(first.obs[0], second.obs[0])
-    np.testing.assert_allclose(second.reward, -0.01)
-    trainer.close()
-    assert engine.finish() == 0
+    last = json.loads(report.read_text("utf-8").splitlines()[-1])
+    assert (last["exchanges"], last["decisions"], last["episodes"]) == (6, 24, 8)
+    assert last["mean_return"] == pytest.approx(0.07)
 
 
 def test_behaviors_are_described_with_their_first_agent_and_agents_move_between_them(
     trainer: FakeTrainer, start: EngineStarter, tmp_path: Path
 ) -> None:
     report = tmp_path / "counts.jsonl"
-    engine = start(
-        "--scene",
-        "walljump",
-        "--agents",
-        "1",
-        "--max-decisions",
-        "2",
-        "--report-file",
-        str(report),
-        "--report-episodes",
-    )
+    flags = ("--agents", "1", "--max-decisions", "2", "--report-file", str(report), "--report-episodes")
+    engine = start("--scene", "walljump", *flags)
     trainer.handshake(seed=1)
     described: list[str] = []
     played: list[str] = []
@@ -216,10 +198,16 @@ def test_too_many_actions_of_one_behavior_are_told(trainer: FakeTrainer, start: 
     assert f"{n} actions of behavior `SmallWallJump?team=0` for the {n - 1} agents" in log.read_text("utf-8")
 
 
-def test_a_reset_begins_anew_without_terminals_and_keeps_ids(trainer: FakeTrainer, start: EngineStarter) -> None:
-    engine = start("--scene", "basic", "--agents", "3")
+def test_missing_actions_are_zeros_and_a_reset_begins_anew_without_terminals_and_keeps_ids(
+    trainer: FakeTrainer, start: EngineStarter
+) -> None:
+    start("--scene", "basic", "--agents", "3")
     trainer.handshake()
-    trainer.steps()
+    _, first = trainer.steps()
+    trainer.send(encode_reply(Command.STEP))
+    _, second = trainer.steps()
+    np.testing.assert_array_equal(first.obs[0], second.obs[0])
+    np.testing.assert_allclose(second.reward, -0.01)
     trainer.act(move(3, 2))
     trainer.steps()
     trainer.reset()
@@ -229,8 +217,6 @@ def test_a_reset_begins_anew_without_terminals_and_keeps_ids(trainer: FakeTraine
     assert batch.agent_ids.tolist() == [0, 1, 2]
     assert np.all(batch.reward == 0.0)
     assert np.all(batch.obs[0][:, 10] == 1.0)
-    trainer.close()
-    assert engine.finish() == 0
 
 
 def test_the_trainers_seed_makes_the_run_and_the_flag_wins(trainer: FakeTrainer, start: EngineStarter) -> None:
@@ -247,26 +233,22 @@ def test_the_trainers_seed_makes_the_run_and_the_flag_wins(trainer: FakeTrainer,
 
 
 def test_a_reset_goes_on_unless_the_seed_parameter_is_set(trainer: FakeTrainer, start: EngineStarter) -> None:
-    engine = start("--scene", "balance")
+    start("--scene", "balance")
     trainer.handshake(seed=5)
     begin = trainer.steps()[1].obs[0]
     trainer.reset()
     assert not np.array_equal(begin, trainer.steps()[1].obs[0])
     trainer.reset(parameters(seed=5.0))
     np.testing.assert_array_equal(begin, trainer.steps()[1].obs[0])
-    trainer.close()
-    assert engine.finish() == 0
 
 
 def test_parameters_of_the_first_reply_shape_the_scene(trainer: FakeTrainer, start: EngineStarter) -> None:
-    engine = start("--scene", "tau")
+    start("--scene", "tau")
     trainer.handshake(side_channel=parameters(num_agents=3.0, profile=0.0, target_sensor=1.0), areas=2)
     message, batch = trainer.steps()
     assert message.action_specs["TauAgent?team=0"].continuous_size == 384
     assert batch.agent_ids.tolist() == [0, 1, 2, 3, 4, 5]
     assert [sensor.shape for sensor in batch.obs] == [(6, 384), (6, 384)]
-    trainer.close()
-    assert engine.finish() == 0
 
 
 def test_settings_and_unknown_channels_are_taken_calmly(
@@ -286,7 +268,7 @@ def test_settings_and_unknown_channels_are_taken_calmly(
 
 
 def test_statistics_arrive_with_the_next_message(trainer: FakeTrainer, start: EngineStarter) -> None:
-    engine = start("--scene", "tau", "--agents", "500")
+    start("--scene", "tau", "--agents", "500")
     trainer.handshake()
     actions = {"TauAgent?team=0": Actions(np.zeros((500, 3), np.float32), np.zeros((500, 0), np.int32))}
     for _ in range(2):
@@ -298,12 +280,10 @@ def test_statistics_arrive_with_the_next_message(trainer: FakeTrainer, start: En
     stats = {stat.key: stat.value for stat in (parse_stat(payload) for _, payload in messages)}
     assert stats["Tau/Decisions"] == 1000.0
     assert -3.0 < stats["Averaged Reward"] < 1.0
-    trainer.close()
-    assert engine.finish() == 0
 
 
 def test_step_time_is_slept_or_computed(trainer: FakeTrainer, start: EngineStarter) -> None:
-    engine = start("--scene", "basic", "--step-ms", "30")
+    start("--scene", "basic", "--step-ms", "30")
     trainer.handshake()
     trainer.steps()
     began = time.perf_counter()
@@ -315,33 +295,27 @@ def test_step_time_is_slept_or_computed(trainer: FakeTrainer, start: EngineStart
     began = time.perf_counter()
     trainer.steps()
     assert time.perf_counter() - began >= 0.045
-    trainer.close()
-    assert engine.finish() == 0
 
 
 def test_messages_larger_than_four_mebibytes_pass(trainer: FakeTrainer, start: EngineStarter) -> None:
-    engine = start("--scene", "tau", "--tau-profile", "tau384", "--agents", "4000")
+    start("--scene", "tau", "--tau-profile", "tau384", "--agents", "4000")
     trainer.handshake()
     _, batch = trainer.steps()
     assert batch.obs[0].nbytes > 6_000_000
     trainer.act({batch.behavior: Actions(np.zeros((4000, 384), np.float32), np.zeros((4000, 0), np.int32))})
     _, batch = trainer.steps()
     assert batch.reward.mean() > 0.8
-    trainer.close()
-    assert engine.finish() == 0
 
 
 @pytest.mark.parametrize("moment", ["first", "second", "step"])
 def test_status_400_ends_quietly_at_any_moment(trainer: FakeTrainer, start: EngineStarter, moment: str) -> None:
-    engine = start("--scene", "basic")
+    start("--scene", "basic")
     if moment == "step":
         trainer.handshake()
     elif moment == "second":
         trainer.receive()
         trainer.send(encode_initialization(TrainerInitialization()))
     trainer.raw()
-    trainer.close()
-    assert engine.finish() == 0
 
 
 def test_the_command_quit_ends_the_engine(trainer: FakeTrainer, start: EngineStarter) -> None:
@@ -401,29 +375,12 @@ def test_a_trainer_of_another_version_is_refused(
 
 
 def test_minor_version_differences_are_silent(trainer: FakeTrainer, start: EngineStarter) -> None:
-    engine = start("--scene", "basic")
+    start("--scene", "basic")
     trainer.receive()
     trainer.send(encode_initialization(TrainerInitialization(communication_version="1.0.0")))
     trainer.raw()
     trainer.reset()
     trainer.steps()
-    trainer.close()
-    assert engine.finish() == 0
-
-
-def test_the_report_counts_exchanges_and_decisions(trainer: FakeTrainer, start: EngineStarter, tmp_path: Path) -> None:
-    report = tmp_path / "counts.jsonl"
-    engine = start("--scene", "basic", "--agents", "4", "--report-file", str(report))
-    trainer.handshake()
-    for _ in range(6):
-        trainer.steps()
-        trainer.act(move(4, 1))
-    trainer.steps()
-    trainer.close()
-    assert engine.finish() == 0
-    last = json.loads(report.read_text("utf-8").splitlines()[-1])
-    assert (last["exchanges"], last["decisions"], last["episodes"]) == (6, 24, 8)
-    assert last["mean_return"] == pytest.approx(0.07)
 
 
 class Replies:

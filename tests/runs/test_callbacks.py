@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from tau_trainer import Callback, LambdaCallback, train
 from tau_trainer.errors import CallbackError, SettingsError
 from tau_trainer.metrics import RunReport, keys
-from tau_trainer.runs.callbacks import _HOOKS, Callbacks, EpisodeInfo, TrainInfo, named
+from tau_trainer.runs.callbacks import _HOOKS, Callbacks, EpisodeInfo
 from tau_trainer.settings import RunSettings
 from tau_trainer.training.manager import ParallelTrainerManager
 from tests.training.fakes import WAIT_S, Stage, sac_settings, tau_settings
@@ -102,11 +101,6 @@ def test_everything_is_told_in_order_and_in_one_thread(stage: Stage, tmp_path: P
     saved = listener.of("on_save_end")
     assert len(listener.of("on_save_begin")) == len(saved) > 0
     assert all(info.path.is_dir() for info in saved[-1:])
-
-
-def test_infos_are_frozen() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        TrainInfo("a", Path(), 1, 2).run_id = "b"  # type: ignore[misc]
 
 
 def test_learning_is_the_same_with_callbacks(stage: Stage, tmp_path: Path) -> None:
@@ -230,10 +224,6 @@ def test_a_callback_that_cannot_be_made_is_told_before_anything_starts(
     with pytest.raises(SettingsError, match=text):
         run(tau_settings(tmp_path, callbacks=[name]))
     assert not (tmp_path / "run").exists()
-
-
-def test_named_makes_each() -> None:
-    assert [type(one) for one in named([f"{__name__}:Loud"])] == [Loud]
 
 
 def test_train_takes_callbacks(stage: Stage, tmp_path: Path) -> None:

@@ -26,23 +26,21 @@ def _names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
 
 
-def test_a_new_run(tmp_path: Path) -> None:
+def test_a_new_run_and_its_files(tmp_path: Path) -> None:
+    (tmp_path / "b" / "one").mkdir(parents=True)
+    assert RunFolder.create(tmp_path / "b", "one").path.is_dir(), "an empty folder is free"
     folder = RunFolder.create(tmp_path / "a" / "results", "one")
     assert folder.path == tmp_path / "a" / "results" / "one"
     assert folder.path.is_dir()
     assert not folder.resumed
-    folder.commit()
-    assert _names(tmp_path / "a" / "results") == ["one"]
-
-
-def test_its_files(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, "one")
     files = (folder.configuration, folder.run_json, folder.evaluation, folder.log, folder.learning_curve)
     assert [path.name for path in files] == [
         "configuration.yaml", "run.json", "evaluation.json", "log.jsonl", "learning_curve.png",
     ]  # fmt: skip
     assert all(path.parent == folder.path for path in (*files, folder.checkpoints, folder.engine_logs))
     assert folder.onnx("A/B").name == f"{file_name('A/B')}.onnx"
+    folder.commit()
+    assert _names(tmp_path / "a" / "results") == ["one"]
 
 
 def test_no_behavior_is_called_as_a_file_that_every_run_has(tmp_path: Path) -> None:
@@ -86,11 +84,6 @@ def test_whether_it_is_being_trained_can_be_asked_without_touching_it(tmp_path: 
     (folder.path / ".lock").write_text(told, "utf-8")
     assert not folder.being_trained, "the lock of a process that died"
     assert (folder.path / ".lock").read_text("utf-8") == told
-
-
-def test_an_empty_folder_is_free(tmp_path: Path) -> None:
-    (tmp_path / "one").mkdir()
-    assert RunFolder.create(tmp_path, "one").path.is_dir()
 
 
 def test_resume_opens_the_run_and_clears_half_files(tmp_path: Path) -> None:
@@ -171,21 +164,13 @@ def test_discard_leaves_no_trace(tmp_path: Path) -> None:
     folder.discard()
     assert _names(tmp_path) == []
     (tmp_path / "b").mkdir()
-    RunFolder.create(tmp_path / "b", "one").discard()
-    assert _names(tmp_path) == ["b"]
-
-
-def test_discard_keeps_other_runs(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path / "results", "one")
-    RunFolder.create(tmp_path / "results", "two")
+    folder = RunFolder.create(tmp_path / "b", "one")
     folder.discard()
-    assert _names(tmp_path / "results") == ["two"]
-
-
-def test_of_two_that_ask_for_one_name_one_gets_it(tmp_path: Path) -> None:
-    RunFolder.create(tmp_path, "one").configuration.write_text("x")
-    with pytest.raises(RunExistsError):
-        RunFolder.create(tmp_path, "one")
+    assert _names(tmp_path) == ["b"]
+    folder = RunFolder.create(tmp_path / "b", "one")
+    RunFolder.create(tmp_path / "b", "two")
+    folder.discard()
+    assert _names(tmp_path / "b") == ["two"], "other runs stay"
 
 
 @pytest.mark.parametrize("run_id", ["", "a/b", "..", ".", "CON", "a\\b", "x?", ".hidden", "end."])
@@ -254,29 +239,27 @@ def trained_elsewhere(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-@pytest.mark.parametrize("how", ["resume", "force"])
-def test_a_run_that_is_being_trained_is_left_alone(
-    tmp_path: Path, trained_elsewhere: subprocess.Popen[str], how: str
+def test_a_run_that_is_being_trained_is_left_alone_until_its_process_has_died(
+    tmp_path: Path, trained_elsewhere: subprocess.Popen[str]
 ) -> None:
     named = rf"one' is being trained by process {trained_elsewhere.pid} on .*; wait for it, stop it"
-    with pytest.raises(RunExistsError, match=named):
-        RunFolder.create(tmp_path, "one", **{how: True})
+    lock = tmp_path / "one" / ".lock"
+    for how in ("resume", "force"):
+        with pytest.raises(RunExistsError, match=named):
+            RunFolder.create(tmp_path, "one", **{how: True})
     assert (tmp_path / "one" / "configuration.yaml").read_text() == "theirs: true"
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
-
-
-@pytest.mark.parametrize("how", ["resume", "force"])
-def test_the_lock_of_a_process_that_died_is_free(
-    tmp_path: Path, trained_elsewhere: subprocess.Popen[str], how: str
-) -> None:
     trained_elsewhere.kill()
     trained_elsewhere.wait()
-    assert (tmp_path / "one" / ".lock").exists()
-    folder = RunFolder.create(tmp_path, "one", **{how: True})
-    with pytest.raises(RunExistsError, match=f"process {os.getpid()} on"):
-        RunFolder.create(tmp_path, "one", resume=how == "resume", force=how == "force")
-    folder.release()
-    assert not (tmp_path / "one" / ".lock").exists()
+    left = lock.read_text()
+    for how in ("resume", "force"):
+        lock.write_text(left)
+        folder = RunFolder.create(tmp_path, "one", **{how: True})
+        atomic_write_text(folder.configuration, "ours: true")
+        with pytest.raises(RunExistsError, match=f"process {os.getpid()} on"):
+            RunFolder.create(tmp_path, "one", **{how: True})
+        folder.release()
+        assert not lock.exists()
 
 
 def test_a_run_that_was_killed_before_it_wrote_anything_is_no_run(tmp_path: Path) -> None:
@@ -330,7 +313,7 @@ def test_a_process_that_ends_lets_go_of_all_its_runs(tmp_path: Path) -> None:
     (saved.checkpoints / "A-10").mkdir(parents=True)
     kept.commit()
     (kept.path / "configuration.yaml").write_text("kept: true")
-    resumed = RunFolder.create(_run(tmp_path / "old" / "it").parent, "it", resume=True)
+    resumed = RunFolder.create(_old_run(tmp_path / "old").parent, "one", resume=True)
     let_go()
     assert not fresh.path.exists()
     assert [path.name for path in saved.path.iterdir()] == ["checkpoints"]
@@ -338,9 +321,3 @@ def test_a_process_that_ends_lets_go_of_all_its_runs(tmp_path: Path) -> None:
     assert [path.name for path in resumed.path.iterdir()] == ["configuration.yaml"]
     let_go()
     RunFolder.create(tmp_path / "results", "kept", resume=True).release()
-
-
-def _run(path: Path) -> Path:
-    path.mkdir(parents=True)
-    (path / "configuration.yaml").write_text("old: true")
-    return path

@@ -53,16 +53,11 @@ def test_versions_are_those_installed() -> None:
         assert found[name] == metadata.version(name)
 
 
-def test_a_clean_repository(repository: Path) -> None:
+def test_a_clean_and_a_changed_repository(repository: Path) -> None:
     state = git_state(repository)
     assert state is not None
-    assert state["dirty"] is False
-    assert state["diff_bytes"] == 0
-    assert state["branch"] == "main"
+    assert (state["dirty"], state["diff_bytes"], state["branch"]) == (False, 0, "main")
     assert len(str(state["commit"])) == 40
-
-
-def test_a_changed_repository(repository: Path) -> None:
     (repository / "a.txt").write_text("one\ntwo\n")
     state = git_state(repository)
     assert state is not None

@@ -23,6 +23,24 @@ from tests.runs.counting import Counting
 from tests.waiting import HANG_S
 
 
+def stop(folder: Path) -> None:
+    (folder / "run_logs").mkdir(exist_ok=True)
+    (folder / "run_logs" / "stop").touch()
+
+
+def begun(tmp_path: Path, begin: Callable[[Run], AbstractContextManager[Collector]], **more: str) -> Session:
+    chosen = {"checkpoint_settings.run_id": "it", "checkpoint_settings.results_dir": str(tmp_path / "results"), **more}
+    return start(load_settings(None, chosen), "", 0, begin, recorders=lambda folder: [JsonLines(folder / "log.jsonl")])
+
+
+def collecting(kind: type[Counting] = Counting) -> Callable[[Run], AbstractContextManager[Collector]]:
+    @contextmanager
+    def begin(run: Run) -> Iterator[Collector]:
+        yield kind(run)
+
+    return begin
+
+
 @pytest.mark.skipif(os.name == "nt", reason="a process cannot send itself these signals there")
 def test_ctrl_c_before_it_has_begun_leaves_nothing(tmp_path: Path) -> None:
     made: list[Counting] = []
@@ -34,9 +52,8 @@ def test_ctrl_c_before_it_has_begun_leaves_nothing(tmp_path: Path) -> None:
         made.append(Counting(run))
         yield made[0]
 
-    chosen = {"checkpoint_settings.run_id": "it", "checkpoint_settings.results_dir": str(tmp_path / "results")}
     with pytest.raises(KeyboardInterrupt):
-        start(load_settings(None, chosen), "", 0, begin, recorders=lambda folder: [JsonLines(folder / "log.jsonl")])
+        begun(tmp_path, begin)
     assert not hasattr(made[0].run, "collector"), "it was not begun any more"
     assert not (tmp_path / "results").exists()
 
@@ -56,10 +73,8 @@ def test_what_is_left_behind_touches_nothing_any_more(tmp_path: Path) -> None:
         finally:
             over.set()
 
-    chosen = {"checkpoint_settings.run_id": "it", "checkpoint_settings.results_dir": str(tmp_path / "results")}
-    settings = load_settings(None, chosen)
     with pytest.raises(KeyboardInterrupt):
-        start(settings, "", 0, begin, recorders=lambda folder: [JsonLines(folder / "log.jsonl")])
+        begun(tmp_path, begin)
     assert not (tmp_path / "results").exists(), "the thread is still at it"
     [thread] = [thread for thread in threading.enumerate() if thread.name == "run it"]
     again = RunFolder.create(tmp_path / "results", "it")
@@ -87,10 +102,7 @@ def test_recorders_are_those_that_are_named_and_all_of_other_packages(
         plugins, "_found", lambda kind: {"theirs": "tests.runs.test_session:Theirs"} | plugins._OWN[kind]
     )
 
-    @contextmanager
-    def begin(run: Run) -> Iterator[Collector]:
-        yield Counting(run)
-
+    begin = collecting()
     for recorders, wanted in ((["mlflow"], ["Noted", "Theirs"]), ([], ["Theirs"])):
         made.clear()
         chosen = {"checkpoint_settings.run_id": f"it{len(recorders)}"}
@@ -107,16 +119,6 @@ def test_recorders_are_those_that_are_named_and_all_of_other_packages(
     assert not (tmp_path / "results" / "none").exists()
 
 
-def stop(folder: Path) -> None:
-    (folder / "run_logs").mkdir(exist_ok=True)
-    (folder / "run_logs" / "stop").touch()
-
-
-def begun(tmp_path: Path, begin: Callable[[Run], AbstractContextManager[Collector]], **more: str) -> Session:
-    chosen = {"checkpoint_settings.run_id": "it", "checkpoint_settings.results_dir": str(tmp_path / "results"), **more}
-    return start(load_settings(None, chosen), "", 0, begin, recorders=lambda folder: [JsonLines(folder / "log.jsonl")])
-
-
 class Endless(Counting):
     """Collects until it is asked to end."""
 
@@ -131,11 +133,7 @@ class Endless(Counting):
 
 
 def test_the_file_stop_ends_a_run_as_ctrl_c_does_and_again_at_once(tmp_path: Path) -> None:
-    @contextmanager
-    def begin(run: Run) -> Iterator[Collector]:
-        yield Endless(run)
-
-    session = begun(tmp_path, begin)
+    session = begun(tmp_path, collecting(Endless))
     stop(session.folder)
     assert session.wait(HANG_S).outcome == "cancelled"
     assert session._run.asked.is_set()
@@ -148,15 +146,11 @@ def test_the_file_stop_ends_a_run_as_ctrl_c_does_and_again_at_once(tmp_path: Pat
 
 
 def test_a_file_stop_that_an_earlier_process_left_ends_nothing(tmp_path: Path) -> None:
-    @contextmanager
-    def begin(run: Run) -> Iterator[Collector]:
-        yield Endless(run)
-
-    session = begun(tmp_path, begin)
+    session = begun(tmp_path, collecting(Endless))
     stop(session.folder)
     session.wait(HANG_S)
     stop(session.folder)
-    again = begun(tmp_path, begin, **{"checkpoint_settings.resume": "true"})
+    again = begun(tmp_path, collecting(Endless), **{"checkpoint_settings.resume": "true"})
     try:
         assert not (again.folder / "run_logs" / "stop").exists()
         with pytest.raises(TimeoutError):
@@ -179,15 +173,11 @@ def test_the_file_stop_before_a_run_has_begun_leaves_nothing(tmp_path: Path) -> 
 
 
 def test_a_saved_run_that_is_played_hears_no_file(tmp_path: Path) -> None:
-    @contextmanager
-    def begin(run: Run) -> Iterator[Collector]:
-        yield Counting(run)
-
-    session = begun(tmp_path, begin)
+    session = begun(tmp_path, collecting())
     session.wait(HANG_S)
     folder = session.folder
     file = folder / "run_logs" / "stop"
     stop(folder)
-    played = begun(tmp_path, begin, **{"checkpoint_settings.inference": "true"})
+    played = begun(tmp_path, collecting(), **{"checkpoint_settings.inference": "true"})
     played.wait(HANG_S)
     assert file.exists()

@@ -30,8 +30,8 @@ GROUPED = {
 class Bench:
     """A game and a learner as fast as the test says."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, rate: float = 100.0, step_s: float = 1e-3) -> None:
-        self.rate, self.step_s = rate, step_s
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.rate, self.step_s = 100.0, 1e-3
         self.shown: Any = SHOWN
         self.plays = True
         self.played: list[tuple[int, float]] = []
@@ -65,10 +65,15 @@ class Bench:
         self.stopped += 1
 
 
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(monkeypatch)
+
+
 @pytest.mark.parametrize(("room", "trainer"), [(1.01, SLOW), (0.99, USUAL)])
-def test_the_rule_of_advise_decides(room: float, trainer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rule_of_advise_decides(room: float, trainer: str, bench: Bench) -> None:
     """Gradient steps that fit, a little above or below the least that are enough, of both behaviors together."""
-    bench = Bench(monkeypatch, rate=100.0, step_s=1.0 / (2 * 100.0 * room * LEAST_STEPS))
+    bench.step_s = 1.0 / (2 * bench.rate * room * LEAST_STEPS)
     found = FirstLook(SETTINGS, 6.0).run()
     assert bench.played == [(1, 3.0)]
     assert [each.name for each in found] == ["Walker", "Chooser"]
@@ -80,8 +85,8 @@ def test_the_rule_of_advise_decides(room: float, trainer: str, monkeypatch: pyte
     assert settings.env_settings == SETTINGS.env_settings
 
 
-def test_progress_and_sentences_reach_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    Bench(monkeypatch)
+@pytest.mark.usefixtures("bench")
+def test_progress_and_sentences_reach_the_caller() -> None:
     said, progress = list[str](), list[tuple[str, float, str]]()
     FirstLook(SETTINGS, 6.0, said.append).run(lambda *told: progress.append(told))
     assert said == ["press Play"]
@@ -93,33 +98,25 @@ def test_progress_and_sentences_reach_the_caller(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("name", [spec.short_name for spec in SHOWN])
+@pytest.mark.usefixtures("bench")
 def test_the_reasons_of_all_behaviors_count(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     reasons = {name: frozenset({"agents have a goal signal"})}
     monkeypatch.setattr(first_look, "reasons_for_ppo", lambda spec, trainer: reasons.get(spec.short_name, frozenset()))
-    Bench(monkeypatch)
     found = FirstLook(SETTINGS, 6.0).run()
     said = "If agents have a goal signal, ppo needs fewer decisions than sac_ln."
     assert {(each.trainer, each.why) for each in found} == {(USUAL, said)}
 
 
-def test_groups_need_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch)
+def test_groups_need_no_measurement_unless_they_are_copies_of_a_game(bench: Bench) -> None:
     bench.shown = GROUPED
     (found,) = FirstLook(SETTINGS, 6.0).run()
-    assert (found.trainer, found.groups) == (GROUPS, (2, 2, 2))
-    assert bench.learned == []
-
-
-def test_groups_that_are_copies_of_a_game_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch)
-    bench.shown = GROUPED
-    settings = load_settings(None, {"env_settings.seed": 1, "env_settings.env_path": "pettingzoo:module"})
-    (found,) = FirstLook(settings, 6.0).run()
+    assert (found.trainer, found.groups, bench.learned) == (GROUPS, (2, 2, 2), [])
+    copies = load_settings(None, {"env_settings.seed": 1, "env_settings.env_path": "pettingzoo:module"})
+    (found,) = FirstLook(copies, 6.0).run()
     assert (found.trainer, found.groups) == (SLOW, ())
 
 
-def test_beside_groups_the_others_are_measured_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch)
+def test_beside_groups_the_others_are_measured_alone(bench: Bench) -> None:
     bench.shown = SHOWN | GROUPED
     found = {each.name: each.trainer for each in FirstLook(SETTINGS, 6.0).run()}
     assert found == {"Walker": GROUPS, "Chooser": SLOW}
@@ -127,8 +124,7 @@ def test_beside_groups_the_others_are_measured_alone(monkeypatch: pytest.MonkeyP
     assert [spec.short_name for spec in shown] == ["Chooser"] == list(settings.behaviors)
 
 
-def test_teams_are_measured_without_taking_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch)
+def test_teams_are_measured_without_taking_turns(bench: Bench) -> None:
     bench.shown = {
         replace(spec, name=f"{spec.short_name}?team={i}"): batch for i, (spec, batch) in enumerate(SHOWN.items())
     }
@@ -136,66 +132,52 @@ def test_teams_are_measured_without_taking_turns(monkeypatch: pytest.MonkeyPatch
     assert all(each.self_play is None for each in bench.learned[0][2].behaviors.values())
 
 
-def test_what_cannot_be_learned_so_is_learned_by_ppo(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch)
+def test_what_cannot_be_learned_so_is_learned_by_ppo(bench: Bench) -> None:
     bench.refuses = "it has no actions"
     assert {(each.trainer, each.why) for each in FirstLook(SETTINGS, 6.0).run()} == {(USUAL, "it has no actions")}
 
 
-def test_a_game_that_no_exchange_ended_of_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch)
+def test_a_game_that_no_exchange_ended_of_is_not_measured(bench: Bench) -> None:
     bench.plays = False
-    assert {each.trainer for each in FirstLook(SETTINGS, 6.0).run()} == {USUAL}
-    assert all("too slow to be measured" in each.why for each in FirstLook(SETTINGS, 6.0).run())
+    for each in FirstLook(SETTINGS, 6.0).run():
+        assert each.trainer == USUAL
+        assert "too slow to be measured" in each.why
     assert bench.learned == []
 
 
-def test_a_game_in_which_no_agent_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    Bench(monkeypatch).shown = {}
+def test_a_game_in_which_no_agent_asks(bench: Bench) -> None:
+    bench.shown = {}
     with pytest.raises(TauError, match="no agent of the game asked for a decision"):
         FirstLook(SETTINGS, 6.0).run()
 
 
-def test_stopped_while_it_plays_nothing_else_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch)
-    looking = FirstLook(SETTINGS, 6.0)
-    looking.run(lambda name, share, text: looking.stop())
-    assert (looking.stopped, bench.learned, bench.stopped) == (True, [], 0)
+@pytest.mark.parametrize(
+    ("moment", "learned", "stopped"), [("plays", 0, 0), ("learning from what the game shows", 1, 1), ("learns", 1, 1)]
+)
+def test_where_it_is_stopped_what_goes_on_ends_and_nothing_else_begins(
+    moment: str, learned: int, stopped: int, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking, measure = FirstLook(SETTINGS, 6.0), bench.measure
 
+    def reaches(*told: object) -> None:
+        if told[-1] == moment:
+            looking.stop()
 
-def test_stopped_between_playing_and_learning_it_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch)
-    looking = FirstLook(SETTINGS, 6.0)
-    looking.run(lambda name, share, text: looking.stop() if name == "learning" else None)
-    assert (looking.stopped, bench.stopped) == (True, 1)
-
-
-def test_stopped_while_it_learns_that_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch)
-    looking = FirstLook(SETTINGS, 6.0)
-    measure = bench.measure
-
-    def pressed(settings: RunSettings) -> dict[str, float]:
-        looking.stop()
+    def measured(settings: RunSettings) -> dict[str, float]:
+        reaches("learns")
         return measure(settings)
 
-    monkeypatch.setattr(bench, "measure", pressed)
-    looking.run()
-    assert (looking.stopped, bench.stopped) == (True, 1)
+    monkeypatch.setattr(bench, "measure", measured)
+    looking.run(reaches)
+    assert (looking.stopped, len(bench.learned), bench.stopped) == (True, learned, stopped)
 
 
-def test_the_engine_ends_where_it_is_stopped(games: list[Any]) -> None:  # noqa: F811
-    games.append(Game())
+@pytest.mark.parametrize("begins", [True, False])
+def test_the_engine_ends_where_it_is_stopped(begins: bool, games: list[Any]) -> None:  # noqa: F811
+    games.append(Game(begins=begins))
     looking = FirstLook(SETTINGS, NEVER_S)
-    looking.run(lambda name, share, text: looking.stop() if games[0].exchanges else None)
-    assert games[0].ended == "killed"
-
-
-def test_the_engine_ends_where_it_is_stopped_before_it_has_begun(games: list[Any]) -> None:  # noqa: F811
-    games.append(Game(begins=False))
-    looking = FirstLook(SETTINGS, NEVER_S)
-    assert looking.run(lambda name, share, text: looking.stop()) == []
-    assert (games[0].ended, looking.stopped) == ("killed", True)
+    found = looking.run(lambda name, share, text: looking.stop() if games[0].exchanges or not begins else None)
+    assert (games[0].ended, looking.stopped, begins or found == []) == ("killed", True, True)
 
 
 def test_the_engine_ends_where_it_fails(games: list[Any]) -> None:  # noqa: F811

@@ -66,14 +66,6 @@ def test_compile_is_a_word_though_yaml_reads_a_truth(file: Path, tmp_path: Path,
     assert load_batched(copy) == settings
 
 
-def test_a_run_that_goes_on_keeps_its_seed(file: Path, tmp_path: Path) -> None:
-    (tmp_path / "one").mkdir()
-    (tmp_path / "one" / "run.json").write_text('{"seed": 31415}')
-    again = {"results_dir": str(tmp_path), "run_id": "one", "resume": True}
-    settings = load_batched(file, {f"checkpoint_settings.{key}": value for key, value in again.items()})
-    assert resolve_seed(settings).seed == 31415
-
-
 def test_an_update_of_a2c_is_small_steps_unless_it_is_said_how_much_is_gathered(file: Path) -> None:
     numbers: Any = load_batched(file, {"behaviors.tagger.hyperparameters": {}}).behaviors["tagger"].hyperparameters
     assert (numbers.batch_size, numbers.buffer_size) == (64, None)
@@ -127,113 +119,74 @@ def test_a2c_has_a_gamma_of_its_own_unless_one_is_said(file: Path) -> None:
     assert (gamma({}), gamma({"strength": 2.0}), gamma({"gamma": 0.9})) == (0.98, 0.98, 0.9)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "sentence"),
-    [
+MISTAKES: dict[str, list[tuple[str, str]]] = {
+    "agents: [tagger]": [
+        ("agent: [tagger]", "tag.yaml:4: behaviors.tagger.agent: unknown key; did you mean agents?"),
+        ("to_train: false", "tag.yaml has no behavior that learns; give one to_train: true and no player"),
+        ("time_horizon: 9", "tag.yaml:4: behaviors.tagger.time_horizon works only with engines; remove it"),
         (
-            "agents: [tagger]",
-            "agent: [tagger]",
-            "tag.yaml:4: behaviors.tagger.agent: unknown key; did you mean agents?",
+            "reward_signals: {rnd: {}}",
+            "behaviors.tagger.reward_signals has no extrinsic, which is required on tensors; add it, with strength: 0",
         ),
+    ],
+    "entropy_coeff": [("entropy_coef", "behaviors.tagger.hyperparameters.entropy_coef: unknown key; did you mean")],
+    "a2c": [("a2d", "behaviors.tagger.trainer_type is 'a2d', which is not a trainer type; did you mean a2c?")],
+    "player: random": [
         (
-            "entropy_coeff",
-            "entropy_coef",
-            "behaviors.tagger.hyperparameters.entropy_coef: unknown key; did you mean",
-        ),
-        ("a2c", "a2d", "behaviors.tagger.trainer_type is 'a2d', which is not a trainer type; did you mean a2c?"),
-        (
-            "player: random",
             "trainer_type: sac\n    hyperparameters: {n_step: 3}",
             "tag.yaml:10: behaviors.runner.hyperparameters.n_step is not supported on tensors; remove it",
         ),
+        ("trainer_type: poca", "is poca, which learns from groups, but batched environments have none"),
+        ("trainer_type: bc\n    demo_path: x", "is bc, which learns only from recordings; use another"),
+        ("player: random\n    init_path: x", "behaviors.runner has a player, which has no network, and init_path"),
+        ("to_train: maybe", "behaviors.runner.to_train must be true or false"),
         (
-            "player: random",
-            "trainer_type: poca",
-            "is poca, which learns from groups, but batched environments have none",
-        ),
-        (
-            "player: random",
-            "trainer_type: bc\n    demo_path: x",
-            "is bc, which learns only from recordings; use another",
-        ),
-        ("num_envs: 100", "num_envs: 0", "tag.yaml:1: environment.num_envs must be at least 1, not 0"),
-        ("num_envs", "numenvs", "environment.numenvs: unknown key; did you mean num_envs?"),
-        (
-            "player: random",
-            "player: random\n    init_path: x",
-            "behaviors.runner has a player, which has no network, and init_path",
-        ),
-        ("player: random", "to_train: maybe", "behaviors.runner.to_train must be true or false"),
-        (
-            "agents: [tagger]",
-            "to_train: false",
-            "tag.yaml has no behavior that learns; give one to_train: true and no player",
-        ),
-        (
-            "player: random",
             "trainer_type: dqn\n    network_settings: {memory: {}}",
             "behaviors.runner.network_settings.memory is supported on tensors only with ppo and a2c; remove it",
         ),
         (
-            "player: random",
             "trainer_type: ppo\n    hyperparameters: {updates_per_buffer: 2}",
             "behaviors.runner.hyperparameters.updates_per_buffer works only with engines; remove it",
         ),
         (
-            "player: random",
             "trainer_type: ppo\n    hyperparameters: {shrink_at: 0.7}",
             "behaviors.runner.hyperparameters.shrink_at works only with engines; remove it",
         ),
-        ("[[0, 1e-3], [1e6, 1e-4]]", "[[5, 1e-3], [5, 1e-4]]", "must be points [step, value] with increasing steps"),
         (
-            "behaviors:",
-            "policy:",
-            "tag.yaml: behaviors is missing; name the policies there, such as behaviors: {agent",
-        ),
-        (
-            "behaviors:",
-            "evaluation: {episodes: 0, interval: 9}\nbehaviors:",
-            "evaluation has episodes 0 but interval 9; raise episodes, or set interval to 0 for no evaluation",
-        ),
-        (
-            "environment:",
-            "environments:",
-            "environment is missing, so this file is for tau-train learn; batch requires it",
-        ),
-        (
-            "environment:",
-            "debug: 1\ndebug: 2\nenvironment:",
-            "tag.yaml:2: debug is defined twice; remove one of the two",
-        ),
-        ("environment:", "tau: {}\nenvironment:", "tag.yaml:1: tau is for engines, but the file has a batched"),
-        (
-            "environment:",
-            "env_settings: {num_envs: 4}\nenvironment:",
-            "tag.yaml:1: env_settings has num_envs, which is for engines (set copies with environment.num_envs)",
-        ),
-        (
-            "agents: [tagger]",
-            "time_horizon: 9",
-            "tag.yaml:4: behaviors.tagger.time_horizon works only with engines; remove it",
-        ),
-        (
-            FILE.split("\n")[4] + "\n" + FILE.split("\n")[5],
-            "    trainer_type: dqn\n    reward_signals: {extrinsic: {}, rnd: {}}",
-            "tag.yaml:6: behaviors.tagger.reward_signals.rnd works only with ppo, a2c, poca, mappo, sac and sac_ln",
-        ),
-        (
-            "agents: [tagger]",
-            "reward_signals: {rnd: {}}",
-            "behaviors.tagger.reward_signals has no extrinsic, which is required on tensors; add it, with strength: 0",
-        ),
-        (
-            "player: random",
             "max_steps: 5",
             "tag.yaml:2: behaviors: play in the same copies, but tagger has max_steps 1000000 and runner has max_steps "
             "5; set it once, under default_settings",
         ),
     ],
-)
+    "num_envs: 100": [("num_envs: 0", "tag.yaml:1: environment.num_envs must be at least 1, not 0")],
+    "num_envs": [("numenvs", "environment.numenvs: unknown key; did you mean num_envs?")],
+    "[[0, 1e-3], [1e6, 1e-4]]": [("[[5, 1e-3], [5, 1e-4]]", "must be points [step, value] with increasing steps")],
+    "behaviors:": [
+        ("policy:", "tag.yaml: behaviors is missing; name the policies there, such as behaviors: {agent"),
+        (
+            "evaluation: {episodes: 0, interval: 9}\nbehaviors:",
+            "evaluation has episodes 0 but interval 9; raise episodes, or set interval to 0 for no evaluation",
+        ),
+    ],
+    "environment:": [
+        ("environments:", "environment is missing, so this file is for tau-train learn; batch requires it"),
+        ("debug: 1\ndebug: 2\nenvironment:", "tag.yaml:2: debug is defined twice; remove one of the two"),
+        ("tau: {}\nenvironment:", "tag.yaml:1: tau is for engines, but the file has a batched"),
+        (
+            "env_settings: {num_envs: 4}\nenvironment:",
+            "tag.yaml:1: env_settings has num_envs, which is for engines (set copies with environment.num_envs)",
+        ),
+    ],
+    FILE.split("\n")[4] + "\n" + FILE.split("\n")[5]: [
+        (
+            "    trainer_type: dqn\n    reward_signals: {extrinsic: {}, rnd: {}}",
+            "tag.yaml:6: behaviors.tagger.reward_signals.rnd works only with ppo, a2c, poca, mappo, sac and sac_ln",
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize(("old", "new", "sentence"), [(old, *row) for old, rows in MISTAKES.items() for row in rows])
 def test_mistakes_are_told_where_they_stand(file: Path, old: str, new: str, sentence: str) -> None:
     assert old in FILE
     file.write_text(FILE.replace(old, new))

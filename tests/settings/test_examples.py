@@ -49,44 +49,6 @@ behaviors:
     time_horizon: 3
     summary_freq: 2000
 """,
-    "ppo/GridWorld": """
-behaviors:
-  GridWorld:
-    trainer_type: ppo
-    hyperparameters: {batch_size: 32, buffer_size: 256, learning_rate: 0.0003, beta: 0.005}
-    network_settings: {hidden_units: 128, num_layers: 1, vis_encode_type: simple}
-    reward_signals: {extrinsic: {gamma: 0.9}}
-    time_horizon: 5
-    summary_freq: 20000
-""",
-    "ppo/Crawler": """
-behaviors:
-  Crawler:
-    trainer_type: ppo
-    hyperparameters: {batch_size: 2048, buffer_size: 20480, beta: 0.005}
-    network_settings: {normalize: true, hidden_units: 512, num_layers: 3}
-    reward_signals: {extrinsic: {gamma: 0.995}}
-    max_steps: 10000000
-    time_horizon: 1000
-    summary_freq: 30000
-""",
-    "ppo/PushBlock": """
-behaviors:
-  PushBlock:
-    trainer_type: ppo
-    hyperparameters: {batch_size: 128, buffer_size: 2048, beta: 0.01}
-    network_settings: {hidden_units: 256}
-    max_steps: 2000000
-""",
-    "ppo/VisualFoodCollector": """
-behaviors:
-  VisualFoodCollector:
-    trainer_type: ppo
-    hyperparameters: {batch_size: 1024, buffer_size: 10240, beta: 0.005}
-    network_settings: {vis_encode_type: simple}
-    max_steps: 3000000
-    time_horizon: 100
-""",
     "ppo/Match3 (constant rate)": """
 default_settings:
   trainer_type: ppo
@@ -168,21 +130,6 @@ behaviors:
     hyperparameters: {batch_size: 512, buffer_size: 200000, init_entcoef: 0.1}
     network_settings: {memory: {sequence_length: 64, memory_size: 128}}
 """,
-    "sac/Worm": """
-behaviors:
-  Worm:
-    trainer_type: sac
-    hyperparameters: {batch_size: 256, buffer_size: 500000, steps_per_update: 20.0}
-    reward_signals: {extrinsic: {gamma: 0.995}}
-""",
-    "poca/DungeonEscape": """
-behaviors:
-  DungeonEscape:
-    trainer_type: poca
-    hyperparameters: {batch_size: 1024, buffer_size: 10240, beta: 0.01, learning_rate_schedule: constant}
-    network_settings: {hidden_units: 256}
-    max_steps: 20000000
-""",
     "ppo/PyramidsRND": """
 behaviors:
   Pyramids:
@@ -212,12 +159,6 @@ behaviors:
     network_settings: {hidden_units: 512}
     self_play: {save_steps: 50000, team_change: 200000, swap_steps: 2000, window: 10,
       play_against_latest_model_ratio: 0.5, initial_elo: 1200.0}
-""",
-    "ppo with self-play": """
-behaviors:
-  Tennis:
-    trainer_type: ppo
-    self_play: {}
 """,
 }
 

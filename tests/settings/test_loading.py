@@ -96,12 +96,9 @@ def test_omitted_schedules_copy_a_given_learning_rate_schedule(
     assert (read.learning_rate_schedule, read.beta_schedule, read.epsilon_schedule) == schedules
 
 
-def test_an_empty_behavior_has_all_defaults(path: Path) -> None:
+def test_an_empty_behavior_and_every_one_without_a_file_have_all_defaults(path: Path) -> None:
     path.write_text("behaviors: {A: {}}")
     assert load_settings(path).behaviors == {"A": PPOTrainerSettings()}
-
-
-def test_without_a_file_every_behavior_gets_the_defaults() -> None:
     settings = load_settings()
     assert settings.default_settings == PPOTrainerSettings()
     assert settings.behaviors == {}
@@ -328,6 +325,8 @@ behaviors:
     assert isinstance(behavior.hyperparameters, PPOHyperparameters)
     assert (behavior.hyperparameters.batch_size, behavior.hyperparameters.beta) == (64, 0.02)
     assert (behavior.network_settings.hidden_units, behavior.network_settings.normalize) == (16, True)
+    path.write_text("default_settings: {trainer_type: ppo}\nbehaviors: {A: {hyperparameters: {batch_size: 8}}}\n")
+    assert load_settings(path).behaviors["A"].hyperparameters.batch_size == 8
 
 
 def test_the_defaults_count_in_full_as_in_mlagents(path: Path) -> None:
@@ -363,27 +362,18 @@ def test_a_mistake_in_the_defaults_is_told_once_and_where_it_stands(path: Path) 
     assert str(error.value) == f"{path}:2: default_settings.max_stepz: unknown key; did you mean max_steps?"
 
 
-def test_the_defaults_trainer_type_serves_the_behaviors_hyperparameters(path: Path) -> None:
-    path.write_text("default_settings: {trainer_type: ppo}\nbehaviors: {A: {hyperparameters: {batch_size: 8}}}\n")
-    assert load_settings(path).behaviors["A"].hyperparameters.batch_size == 8
-
-
-def test_an_override_makes_sections_on_its_way() -> None:
+def test_overrides_make_sections_on_their_way_are_merged_and_a_star_means_every_behavior() -> None:
     data, places = apply_overrides({"behaviors": {}}, {"env_settings.seed": 3, "tau.reward.credit": "aggregate"})
     assert data == {"behaviors": {}, "env_settings": {"seed": 3}, "tau": {"reward": {"credit": "aggregate"}}}
     assert places == {("env_settings", "seed"), ("tau", "reward", "credit")}
-
-
-def test_a_star_means_every_behavior_and_the_defaults() -> None:
+    data, _ = apply_overrides({"env_settings": {"seed": 1}}, {"env_settings": {"num_envs": 2}})
+    assert data == {"env_settings": {"seed": 1, "num_envs": 2}}
     before = {"behaviors": {"A": {}, "B": {"max_steps": 1}}, "default_settings": {}}
     data, places = apply_overrides(before, {"behaviors.*.max_steps": 5})
     assert data["behaviors"] == {"A": {"max_steps": 5}, "B": {"max_steps": 5}}
     assert data["default_settings"] == {"max_steps": 5}
     assert len(places) == 3
     assert before["behaviors"]["B"] == {"max_steps": 1}
-
-
-def test_a_star_without_behaviors_makes_defaults() -> None:
     assert apply_overrides({}, {"behaviors.*.max_steps": 5})[0] == {"default_settings": {"max_steps": 5}}
 
 
@@ -393,11 +383,6 @@ def test_an_override_never_hides_a_section_that_is_no_section(path: Path) -> Non
         load_settings(path, {"behaviors.*.max_steps": 5, "env_settings.seed": 1})
     assert "behaviors.A is empty" in str(error.value)
     assert "env_settings must be a mapping of keys, not 3" in str(error.value)
-
-
-def test_a_mapping_as_override_is_merged() -> None:
-    data, _ = apply_overrides({"env_settings": {"seed": 1}}, {"env_settings": {"num_envs": 2}})
-    assert data == {"env_settings": {"seed": 1, "num_envs": 2}}
 
 
 @pytest.mark.parametrize(

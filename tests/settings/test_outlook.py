@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings import (
@@ -157,73 +158,6 @@ def test_ml_agents_own_examples_have_no_slip_but_a_rest(name: str, tmp_path: Pat
             "behaviors.A.reward_signals.rnd.network_settings.memory",
             "has no effect: the signal's own network sees single steps",
         ),
-        (
-            "env_settings: {base_port: 6000}",
-            "env_settings.base_port",
-            "has no effect with the editor, which always connects to port 5004",
-        ),
-        ("env_settings: {env_args: [a]}", "env_settings.env_args", "has no effect with the editor"),
-        ("env_settings: {env_path: attach, env_args: [a]}", "env_settings.env_args", "has no effect with attach:MAX"),
-        (
-            "env_settings: {env_path: 'headless:tau'}\nengine_settings: {time_scale: 3}",
-            "engine_settings.time_scale",
-            "has no effect with the headless engine",
-        ),
-        (
-            "env_settings: {env_path: 'unreal:Game'}\nengine_settings: {time_scale: 3}",
-            "engine_settings.time_scale",
-            "has no effect with Unreal games, which receive no settings",
-        ),
-        (
-            "env_settings: {env_path: 'unreal:Game'}\nenvironment_parameters: {gravity: 3}",
-            "environment_parameters.gravity",
-            "has no effect: an Unreal game receives no parameters",
-        ),
-        (
-            "env_settings: {env_path: 'unreal:Game'}\ncollection: {image_order: declared}",
-            "collection.image_order",
-            "has no effect with Unreal games, which send no pictures",
-        ),
-        (
-            "env_settings: {env_path: 'godot:Game'}\nengine_settings: {width: 100}",
-            "engine_settings.width",
-            "has no effect with Godot games, which receive no such setting",
-        ),
-        (
-            "env_settings: {env_path: godot}\nengine_settings: {time_scale: 3}",
-            "engine_settings.time_scale",
-            "has no effect with Godot games, which receive no such setting",
-        ),
-        (
-            "env_settings: {env_path: godot}\ncollection: {action_repeat: 3}",
-            "collection.action_repeat",
-            "has no effect with games that you start, whose Sync node says it",
-        ),
-        (
-            "env_settings: {env_path: godot, base_port: 6000}",
-            "env_settings.base_port",
-            "has no effect with the editor, which always connects to port 11008",
-        ),
-        (
-            "env_settings: {env_path: 'godot:Game'}\nenvironment_parameters: {gravity: 3}",
-            "environment_parameters.gravity",
-            "has no effect: a Godot game receives no parameters",
-        ),
-        (
-            "env_settings: {env_path: 'headless:tau'}\ncollection: {truncate_after: 3}",
-            "collection.truncate_after",
-            "has no effect with games of other engines than Godot",
-        ),
-        (
-            "env_settings: {env_path: 'gym:CartPole-v1', base_port: 7000}",
-            "env_settings.base_port",
-            "has no effect with Gymnasium",
-        ),
-        (
-            "env_settings: {env_path: 'gym:CartPole-v1'}\ncollection: {image_order: declared}",
-            "collection.image_order",
-            "has no effect with Gymnasium",
-        ),
         ("tau: {pairs: 3}\nenv_settings: {env_path: x}", "tau", "is for `tau-train parallel`"),
     ],
 )
@@ -233,6 +167,37 @@ def test_a_key_without_effect_is_named_where_somebody_wrote_it(
     [(location, sentence)] = list(outlook(rest, tmp_path)[0].without_effect())
     assert key_path(location) == place
     assert sentence.startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("env", "place", "value", "text"),
+    [
+        (None, "env_settings.base_port", 6000, " with the editor, which always connects to port 5004"),
+        (None, "env_settings.env_args", ["a"], " with the editor"),
+        ("attach", "env_settings.env_args", ["a"], " with attach:MAX"),
+        ("headless:tau", "engine_settings.time_scale", 3, " with the headless engine"),
+        ("unreal:Game", "engine_settings.time_scale", 3, " with Unreal games, which receive no settings"),
+        ("unreal:Game", "environment_parameters.gravity", 3, ": an Unreal game receives no parameters"),
+        ("unreal:Game", "collection.image_order", "declared", " with Unreal games, which send no pictures"),
+        ("godot:Game", "engine_settings.width", 100, " with Godot games, which receive no such setting"),
+        ("godot", "engine_settings.time_scale", 3, " with Godot games, which receive no such setting"),
+        ("godot", "collection.action_repeat", 3, " with games that you start, whose Sync node says it"),
+        ("godot", "env_settings.base_port", 6000, " with the editor, which always connects to port 11008"),
+        ("godot:Game", "environment_parameters.gravity", 3, ": a Godot game receives no parameters"),
+        ("headless:tau", "collection.truncate_after", 3, " with games of other engines than Godot"),
+        ("gym:CartPole-v1", "env_settings.base_port", 7000, " with Gymnasium"),
+        ("gym:CartPole-v1", "collection.image_order", "declared", " with Gymnasium"),
+    ],
+)
+def test_a_key_that_has_no_effect_on_this_game_is_named(
+    env: str | None, place: str, value: Any, text: str, tmp_path: Path
+) -> None:
+    data: dict[str, dict[str, Any]] = {"env_settings": {"env_path": env} if env else {}}
+    section, key = place.split(".")
+    data.setdefault(section, {})[key] = value
+    [(location, sentence)] = list(outlook(yaml.safe_dump(data), tmp_path)[0].without_effect())
+    assert key_path(location) == place
+    assert sentence.startswith(f"has no effect{text}")
 
 
 def test_what_nobody_wrote_is_not_named(tmp_path: Path) -> None:

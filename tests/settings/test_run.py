@@ -104,14 +104,13 @@ def test_a_missing_device_is_one_sentence() -> None:
     assert str(error.value).endswith("use cpu, or leave it out")
 
 
-def test_a_given_seed_stays() -> None:
+def test_a_given_seed_stays_and_a_random_one_is_drawn_from_mlagents_range_once() -> None:
     assert resolve_seed(RunSettings(env_settings=EnvSettings(seed=42))).env_settings.seed == 42
-
-
-def test_a_random_seed_is_drawn_from_mlagents_range() -> None:
-    seeds = {resolve_seed(RunSettings()).env_settings.seed for _ in range(50)}
+    drawn = [resolve_seed(RunSettings()) for _ in range(50)]
+    seeds = {run.env_settings.seed for run in drawn}
     assert seeds <= set(range(10000))
     assert len(seeds) > 10
+    assert resolve_seed(drawn[0]) == drawn[0]
 
 
 @pytest.mark.parametrize("kind", ["resume", "inference"])
@@ -151,11 +150,6 @@ def test_samplers_without_a_seed_get_the_runs_seed_plus_a_running_index() -> Non
     assert isinstance(second, GaussianSampler)
     seeds = (first.sampler_parameters.seed, fixed.sampler_parameters.seed, second.sampler_parameters.seed)
     assert seeds == (101, 7, 102)
-
-
-def test_a_resolved_run_stays_as_it_is() -> None:
-    once = resolve_seed(RunSettings())
-    assert resolve_seed(once) == once
 
 
 SERVED = {"devices": 2, "strategy": "parameter_server"}

@@ -274,59 +274,22 @@ def test_arguments_come_from_a_list(played: object, words: object, kept: list[st
     assert sorted(stay + left) == sorted(map(str, given)), "nothing is lost unsaid"
 
 
-@pytest.mark.parametrize(
-    "env",
-    [
-        None,
-        "editor",
-        "attach",
-        "attach:3",
-        "godot",
-        "godot:attach:3",
-        "godot:headless:tau",
-        "headless:tau",
-        "headless:soccer",
-        "gym:CartPole-v1",
-        "gym:CartPole",
-        "gym:tau_trainer.games.worlds:GoalWorld-v0",
-        "gym:tau_trainer.envs.worlds:BitFlipping-v0",
-        "gym:phys2d/CartPole-v1",
-        "batched:tau",
-    ],
-)
-def test_environments_that_come_along(env: str | None) -> None:
-    assert is_played_here(env)
+ALONG = """
+    editor attach attach:3 godot godot:attach:3 godot:headless:tau headless:tau headless:soccer batched:tau
+    gym:CartPole-v1 gym:CartPole gym:phys2d/CartPole-v1
+    gym:tau_trainer.games.worlds:GoalWorld-v0 gym:tau_trainer.envs.worlds:BitFlipping-v0
+"""
+NOT_ALONG = """
+    mlagents:pydoc:pipepager pettingzoo:evil batched:os:system /usr/bin/python3 python3 attach:evil
+    gym: gym:os:CartPole-v1 gym:GymV21Environment-v0 gym:GymV26Environment-v0 gym:Nope-v0 GYM:CartPole-v1
+    headless: headless:../x godot:../x godot:headless:../x
+"""
 
 
-@pytest.mark.parametrize(
-    "env",
-    [
-        "mlagents:pydoc:pipepager",
-        "gym:os:CartPole-v1",
-        "gym:GymV21Environment-v0",
-        "gym:GymV26Environment-v0",
-        "gym:Nope-v0",
-        "gym:",
-        "pettingzoo:evil",
-        "/usr/bin/python3",
-        "python3",
-        " gym:CartPole-v1",
-        "batched:os:system",
-        "headless:../x",
-        "godot:../x",
-        "godot:headless:../x",
-        "headless:",
-        "attach:evil",
-        "",
-        5,
-        True,
-        ["headless:tau"],
-        {"a": 1},
-        "GYM:CartPole-v1",
-    ],
-)
-def test_environments_that_do_not(env: object) -> None:
-    assert not is_played_here(env)
+def test_environments_that_come_along_and_others() -> None:
+    assert [env for env in (None, *ALONG.split()) if not is_played_here(env)] == []
+    others: list[object] = [*NOT_ALONG.split(), " gym:CartPole-v1", "", 5, True, ["headless:tau"], {"a": 1}]
+    assert [env for env in others if is_played_here(env)] == []
 
 
 def test_an_id_that_another_package_registers_is_none_of_gymnasiums(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,13 +94,11 @@ def test_a_folder_that_exists_stays_as_it_is(shared: Path, tmp_path: Path, remot
     assert list((tmp_path / "results" / "run").iterdir()) == []
 
 
-@pytest.mark.parametrize("run_id", ["../x", "a/b", "con", ".hidden", ""])
-def test_a_run_id_is_a_folders_name(run_id: str, shared: Path, tmp_path: Path) -> None:
-    if run_id == "":
-        assert pull(Repository(NAME), tmp_path / "results", run_id).folder.name == "run"
-        return
-    with pytest.raises(SettingsError, match="is not a valid folder name"):
-        pull(Repository(NAME), tmp_path / "results", run_id)
+def test_a_run_id_is_a_folders_name(shared: Path, tmp_path: Path) -> None:
+    for run_id in ("../x", "a/b", "con", ".hidden"):
+        with pytest.raises(SettingsError, match="is not a valid folder name"):
+            pull(Repository(NAME), tmp_path / "results", run_id)
+    assert pull(Repository(NAME), tmp_path / "results", "").folder.name == "run"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -52,9 +54,23 @@ def running(pid: int) -> bool:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="groups of processes are POSIX's")
-def test_a_section_that_hangs_is_ended() -> None:
-    """It gets 10 s to begin what it hangs in."""
-    rows = list(accelerator.section("tag", child("hang"), 10.0))
+def test_a_section_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time is over once it hangs."""
+    timers: list[tuple[float, Any]] = []
+    timer = SimpleNamespace(start=lambda: None, cancel=lambda: None)
+
+    def timed(*how: Any) -> SimpleNamespace:
+        timers.append(how)
+        return timer
+
+    monkeypatch.setattr("threading.Timer", timed)
+    rows = list[Row]()
+    for row in accelerator.section("tag", child("hang"), 10.0):
+        rows.append(row)
+        if row.what.isdigit():
+            [(seconds, end)] = timers
+            end()
+    assert seconds == 10.0
     assert rows[-1].note == "failed: not done after 10 s, and ended"
     grandchild = int(rows[-2].what)
     try:

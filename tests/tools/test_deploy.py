@@ -274,10 +274,12 @@ def test_a_slurm_job_has_a_token_of_its_own_and_its_exit_code_is_the_runs(tmp_pa
 
 
 @posix
-def test_a_slurm_job_keeps_rays_files_from_other_users_of_a_node(tmp_path: Path) -> None:
+def test_a_slurm_job_of_one_node_has_actors_on_it_and_keeps_rays_files_from_others(tmp_path: Path) -> None:
     """Ray makes its own folder open to everybody; a folder of somebody else's is refused."""
-    _, calls = job(tmp_path, 1)
+    code, calls = job(tmp_path, 1)
+    assert code == 0
     (head,) = [words for name, words, *_ in calls if name == "srun" and "ray" in words]
+    assert "--num-cpus=16" in head
     _, script, home, *words = head[head.index("-c") :]
     assert f"--temp-dir={home}/r" in words
     (tmp_path / "ray").write_text("#!/bin/sh\nmkdir $1/r && chmod 777 $1/r\n")
@@ -298,14 +300,6 @@ def test_a_slurm_job_keeps_rays_files_from_other_users_of_a_node(tmp_path: Path)
     place.symlink_to(elsewhere)
     assert start() == 1
     assert not list(elsewhere.iterdir())
-
-
-@posix
-def test_a_slurm_job_of_one_node_has_actors_on_it(tmp_path: Path) -> None:
-    code, calls = job(tmp_path, 1)
-    assert code == 0
-    (head,) = [words for name, words, *_ in calls if name == "srun" and "ray" in words]
-    assert "--num-cpus=16" in head
 
 
 @posix

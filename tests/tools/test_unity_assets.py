@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import unity_assets
-from tools.unity_assets import ROOT, assets, findings, guid_of, hidden, main, meta_text
+from tools.unity_assets import ROOT, findings, guid_of, hidden, main, meta_text
 
 
 @pytest.fixture
@@ -147,12 +146,6 @@ def test_what_unity_ignores_is_ignored(name: str) -> None:
     assert not hidden("Notes")
 
 
-def test_assets_leave_hidden_folders_out(project: Path) -> None:
-    names = [path.relative_to(project).as_posix() for path in assets(project)]
-    assert "Assets/Tau/Core/Thing.cs" in names
-    assert not [name for name in names if ".git" in name or "~" in name]
-
-
 def test_mistakes_are_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path / "nowhere") == 2
     assert "is not a Unity project" in capsys.readouterr().err
@@ -164,7 +157,3 @@ def test_runs_as_a_script_from_any_folder(tmp_path: Path, project: Path) -> None
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert run(project, "--check") == 0
-
-
-def test_the_module_knows_the_checkout() -> None:
-    assert (unity_assets.PROJECT / "Assets").is_dir()

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -80,14 +81,32 @@ def editor(tmp_path: Path) -> Editor:
     return plan
 
 
+@dataclass
+class Build:
+    """The tool, called."""
+
+    project: Path
+    machine: Machine
+    capsys: pytest.CaptureFixture[str]
+
+    def __call__(self, *flags: str) -> tuple[int, str, str]:
+        """Its exit code, standard output and errors."""
+        code = main(["--project", str(self.project), *flags], self.machine)
+        return code, *self.capsys.readouterr()
+
+
+@pytest.fixture
+def build(project: Path, machine: Machine, capsys: pytest.CaptureFixture[str]) -> Build:
+    return Build(project, machine, capsys)
+
+
 def test_success_prints_the_path_and_nothing_else_on_standard_output(
-    project: Path, machine: Machine, editor: Editor, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    build: Build, project: Path, editor: Editor, tmp_path: Path
 ) -> None:
     editor(DONE, code=0, player=True)
-    assert main(["--project", str(project), "--server"], machine) == 0
-    out, err = capsys.readouterr()
+    code, out, err = build("--server")
     player = project / "Builds" / "linux" / "Tau.x86_64"
-    assert out == f"{player}\n"
+    assert (code, out) == (0, f"{player}\n")
     assert player.read_text() == "a player"
     assert "s] scene Assets/Tau/Scenes/Tau.unity: made\n" in err
     log = project / "Logs" / "tau-build-linux.log"
@@ -97,24 +116,21 @@ def test_success_prints_the_path_and_nothing_else_on_standard_output(
         *("-logFile", str(log), "-tauOutput", str(player), "-tauServer"),
     ]
     assert sorted(path.name for path in log.parent.iterdir()) == [log.name]
+    editor(["No valid Unity Editor license found."])  # an old log does not count
+    code, _, err = build()
+    assert code == 1
+    assert "Unity has no license" in err
 
 
 @pytest.mark.parametrize(("target", "name"), [("linux", "Tau.x86_64"), ("windows", "Tau.exe"), ("macos", "Tau.app")])
 def test_each_target_has_its_player_in_the_folder_that_is_named(
-    target: str,
-    name: str,
-    project: Path,
-    machine: Machine,
-    editor: Editor,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
+    target: str, name: str, build: Build, editor: Editor, tmp_path: Path
 ) -> None:
     editor(DONE, code=0, player=True)
     folder = tmp_path / "players" / "here"
     log = tmp_path / "logs" / "build.txt"
-    flags = ["--target", target, "--output", str(folder), "--log", str(log)]
-    assert main(["--project", str(project), *flags], machine) == 0
-    assert capsys.readouterr().out == f"{folder / name}\n"
+    code, out, _ = build("--target", target, "--output", str(folder), "--log", str(log))
+    assert (code, out) == (0, f"{folder / name}\n")
     assert log.read_text().splitlines() == DONE
 
 
@@ -175,80 +191,51 @@ def test_each_target_has_its_player_in_the_folder_that_is_named(
     ],
 )
 def test_each_failure_is_a_sentence_with_a_remedy_and_the_log(
-    log: list[str],
-    sentence: str,
-    project: Path,
-    machine: Machine,
-    editor: Editor,
-    capsys: pytest.CaptureFixture[str],
+    log: list[str], sentence: str, build: Build, editor: Editor
 ) -> None:
     editor(log)
-    assert main(["--project", str(project)], machine) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
+    code, out, err = build()
+    assert (code, out) == (1, "")
     last = err.splitlines()[-1]
     assert last.startswith(f"unity-build: {sentence}")
-    assert last.endswith(f" The log: {project / 'Logs' / 'tau-build-linux.log'}")
+    assert last.endswith(f" The log: {build.project / 'Logs' / 'tau-build-linux.log'}")
 
 
-def test_an_editor_that_cannot_load_a_library_says_which(
-    project: Path, machine: Machine, editor: Editor, capsys: pytest.CaptureFixture[str]
+LIBRARY = "Unity: error while loading shared libraries: libgtk-3.so.0: cannot open shared object file"
+
+
+@pytest.mark.parametrize(
+    ("log", "plan", "sentence"),
+    [
+        ([], {"code": 127, "printed": LIBRARY}, f"The editor does not start (`{LIBRARY}`): install the library"),
+        (["nothing of note"], {"code": 198}, "Unity has no license on this machine (exit code 198)"),
+        (DONE, {"code": 0}, "exit code 0 and no player"),
+        (DONE[:2], {"code": 0, "player": True}, "exit code 0 and no player"),
+    ],
+    ids=["library", "license", "no player", "no word"],
+)
+def test_how_the_editor_ends_says_something_too(
+    log: list[str], plan: dict[str, Any], sentence: str, build: Build, editor: Editor
 ) -> None:
-    text = "Unity: error while loading shared libraries: libgtk-3.so.0: cannot open shared object file"
-    editor([], code=127, printed=text)
-    assert main(["--project", str(project)], machine) == 1
-    assert f"The editor does not start (`{text}`): install the library" in capsys.readouterr().err
+    editor(log, **plan)
+    code, _, err = build()
+    assert code == 1
+    assert sentence in err
 
 
-def test_the_licence_is_also_known_by_the_exit_code(
-    project: Path, machine: Machine, editor: Editor, capsys: pytest.CaptureFixture[str]
-) -> None:
-    editor(["nothing of note"], code=198)
-    assert main(["--project", str(project)], machine) == 1
-    assert "Unity has no license on this machine (exit code 198)" in capsys.readouterr().err
-
-
-def test_an_unknown_failure_shows_the_end_of_the_log(
-    project: Path, machine: Machine, editor: Editor, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_failure_shows_the_end_of_the_log(build: Build, editor: Editor) -> None:
     editor([f"line {number}" for number in range(40)], code=3)
-    assert main(["--project", str(project)], machine) == 1
-    err = capsys.readouterr().err
+    code, _, err = build()
+    assert code == 1
     assert "Unity ended with exit code 3 and no player" in err
     assert err.endswith("    line 38\n    line 39\n")
     assert "line 20" not in err
 
 
-@pytest.mark.parametrize(("log", "player"), [(DONE, False), (DONE[:2], True)])
-def test_no_success_without_both_the_word_and_the_player(
-    log: list[str],
-    player: bool,
-    project: Path,
-    machine: Machine,
-    editor: Editor,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    editor(log, code=0, player=player)
-    assert main(["--project", str(project)], machine) == 1
-    assert "exit code 0 and no player" in capsys.readouterr().err
-
-
-def test_an_old_log_does_not_count(
-    project: Path, machine: Machine, editor: Editor, capsys: pytest.CaptureFixture[str]
-) -> None:
-    editor(DONE, code=0, player=True)
-    assert main(["--project", str(project)], machine) == 0
-    editor(["No valid Unity Editor license found."])
-    assert main(["--project", str(project)], machine) == 1
-    assert "Unity has no license" in capsys.readouterr().err
-
-
-def test_a_slow_build_shows_life_and_ends_at_its_time(
-    project: Path, machine: Machine, editor: Editor, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_slow_build_shows_life_and_ends_at_its_time(build: Build, editor: Editor, tmp_path: Path) -> None:
     editor(DONE[:2], sleep=1000)
-    assert main(["--project", str(project), "--timeout", "2", "--heartbeat", "0.2"], machine) == 1
-    err = capsys.readouterr().err
+    code, _, err = build("--timeout", "2", "--heartbeat", "0.2")
+    assert code == 1
     assert "still running (scene Assets/Tau/Scenes/Tau.unity: made)" in err
     assert "Unity took longer than 2 s and was stopped" in err
     assert_gone(int((tmp_path / "plan.pid").read_text()))
@@ -273,53 +260,44 @@ def test_ctrl_c_ends_the_editor_too(project: Path, machine: Machine, editor: Edi
     assert_gone(pid)
 
 
-def test_a_project_that_is_open_is_left_alone(
-    project: Path, machine: Machine, editor: Editor, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_project_that_is_open_is_left_alone(build: Build, editor: Editor, tmp_path: Path) -> None:
     editor(DONE, code=0, player=True)
-    lock = project / "Temp" / "UnityLockfile"
+    lock = build.project / "Temp" / "UnityLockfile"
     lock.parent.mkdir()
     lock.touch()
-    assert main(["--project", str(project)], machine) == 2
-    assert f"The project is open in a Unity editor ({lock} is there): close that editor" in capsys.readouterr().err
+    code, _, err = build()
+    assert code == 2
+    assert f"The project is open in a Unity editor ({lock} is there): close that editor" in err
     assert not (tmp_path / "plan.pid").exists()
 
 
-def test_mistakes_are_sentences_with_exit_code_2(
-    project: Path, machine: Machine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["--project", str(tmp_path)], machine) == 2
-    assert "is not a Unity project" in capsys.readouterr().err
-    assert main(["--project", str(project)], Machine("linux", tmp_path / "empty", {})) == 2
-    assert "unity-build: Unity 6000.0.61f1 was not found in" in capsys.readouterr().err
-    silent = tmp_path / "notes.txt"
-    silent.write_text("not a program")
-    assert main(["--project", str(project), "--editor", str(silent)], machine) == 2
-    assert f"{silent} does not start (Permission denied): name another editor" in capsys.readouterr().err
+def test_mistakes_are_sentences_with_exit_code_2(build: Build, editor: Editor, tmp_path: Path) -> None:
+    def said(*flags: str) -> str:
+        code, _, err = build(*flags)
+        assert code == 2
+        return err
+
+    editor(DONE, code=0)
+    (silent := tmp_path / "notes.txt").write_text("not a program")
+    assert f"{silent} does not start (Permission denied): name another editor" in said("--editor", str(silent))
+    assert "check that the folder can be written to" in said("--output", str(silent / "below"))
+    assert "is not a Unity project" in said("--project", str(tmp_path))
+    build.machine = Machine("linux", tmp_path / "empty", {})
+    assert "unity-build: Unity 6000.0.61f1 was not found in" in said()
     for wrong in (["--timeout", "0"], ["--timeout", "soon"], ["--target", "amiga"], ["--wrong"]):
         with pytest.raises(SystemExit) as end:
-            main(wrong, machine)
+            build(*wrong)
         assert end.value.code == 2
-        assert "Traceback" not in capsys.readouterr().err
+        assert "Traceback" not in build.capsys.readouterr().err
 
 
-def test_an_output_that_cannot_be_written_is_a_sentence(
-    project: Path, machine: Machine, editor: Editor, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    editor(DONE, code=0)
-    (tmp_path / "file").touch()
-    assert main(["--project", str(project), "--output", str(tmp_path / "file" / "below")], machine) == 2
-    assert "check that the folder can be written to" in capsys.readouterr().err
-
-
-def test_another_version_of_the_stream_is_used_with_a_warning(
-    project: Path, machine: Machine, editor: Editor, capsys: pytest.CaptureFixture[str]
-) -> None:
-    installed = machine.hub_folders()[0] / VERSION
+def test_another_version_of_the_stream_is_used_with_a_warning(build: Build, editor: Editor) -> None:
+    installed = build.machine.hub_folders()[0] / VERSION
     installed.rename(installed.with_name("6000.0.70f1"))
     editor(DONE, code=0, player=True)
-    assert main(["--project", str(project)], machine) == 0
-    assert "warning: the project has Unity 6000.0.61f1, but 6000.0.70f1 is used" in capsys.readouterr().err
+    code, _, err = build()
+    assert code == 0
+    assert "warning: the project has Unity 6000.0.61f1, but 6000.0.70f1 is used" in err
 
 
 def test_every_method_is_in_the_projects_build_script() -> None:

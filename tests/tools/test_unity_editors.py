@@ -53,14 +53,9 @@ def test_reads_the_projects_version(tmp_path: Path) -> None:
         Wanted.of(tmp_path)
 
 
-def test_the_exact_version_comes_first(machine: Machine, hub: Path) -> None:
-    install(machine, hub, "6000.0.70f1")
-    exact = install(machine, hub, "6000.0.61f1")
-    found = find_editor(WANTED, None, machine)
-    assert (found.program, found.warning) == (exact, None)
-
-
-def test_else_the_newest_of_the_stream_with_a_warning(machine: Machine, hub: Path) -> None:
+def test_the_newest_of_the_stream_is_taken_with_a_warning_where_the_exact_version_is_missing(
+    machine: Machine, hub: Path
+) -> None:
     install(machine, hub, "6000.0.9f1")
     newest = install(machine, hub, "6000.0.70f1")
     install(machine, hub, "6000.1.5f1")
@@ -68,6 +63,9 @@ def test_else_the_newest_of_the_stream_with_a_warning(machine: Machine, hub: Pat
     assert found.program == newest
     assert found.warning is not None
     assert "6000.0.70f1 is used" in found.warning
+    exact = install(machine, hub, "6000.0.61f1")
+    found = find_editor(WANTED, None, machine)
+    assert (found.program, found.warning) == (exact, None)
 
 
 def test_none_is_a_sentence_with_places_versions_and_a_link(machine: Machine, hub: Path) -> None:

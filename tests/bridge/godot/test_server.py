@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 import pytest
 
@@ -15,7 +13,6 @@ from tau_trainer.bridge.godot.dialect import GREETING, Godot
 from tau_trainer.bridge.godot.server import GodotServer, framed
 from tau_trainer.errors import EngineDisconnectedError
 from tests.bridge.godot.games import introduction
-from tests.waiting import HANG_S
 
 HELLO = json.dumps(introduction()).encode()
 
@@ -48,7 +45,11 @@ class Place:
         self._games.append(Game(*await asyncio.open_connection("127.0.0.1", self.server.port)))
         return self._games[-1]
 
-    async def end(self) -> None:
+    async def __aenter__(self) -> Place:
+        await self.server.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
         for game in self._games:
             game.writer.close()
             with contextlib.suppress(ConnectionError):
@@ -56,48 +57,35 @@ class Place:
         await self.server.stop()
 
 
-def serve(play: Callable[[Place], Coroutine[Any, Any, None]]) -> None:
-    async def main() -> None:
-        place = Place()
-        await place.server.start()
-        try:
-            await play(place)
-        finally:
-            await place.end()
-
-    asyncio.run(asyncio.wait_for(main(), HANG_S))
+@pytest.fixture
+def place() -> Place:
+    return Place()
 
 
-def test_the_trainer_speaks_first_and_then_in_turn() -> None:
-    async def play(place: Place) -> None:
-        server, game = place.server, await place.game()
-        assert [json.loads(await game.hear())["type"] for _ in GREETING] == ["handshake", "env_info"]
-        waiting = server.receive()
-        game.say(HELLO)
-        assert await waiting == HELLO
-        owed = [server.owes_reply]
-        for text in (b"", b"{}", b'"a"' * 2**21):
-            server.reply(text)
-            owed.append(server.owes_reply)
-            assert await game.hear() == text
-            game.say(text)
-            assert await server.receive() == text
-        assert owed == [True, False, False, False]
-
-    serve(play)
+async def test_the_trainer_speaks_first_and_then_in_turn(place: Place) -> None:
+    server, game = place.server, await place.game()
+    assert [json.loads(await game.hear())["type"] for _ in GREETING] == ["handshake", "env_info"]
+    waiting = server.receive()
+    game.say(HELLO)
+    assert await waiting == HELLO
+    owed = [server.owes_reply]
+    for text in (b"", b"{}", b'"a"' * 2**21):
+        server.reply(text)
+        owed.append(server.owes_reply)
+        assert await game.hear() == text
+        game.say(text)
+        assert await server.receive() == text
+    assert owed == [True, False, False, False]
 
 
-def test_a_message_may_come_in_pieces() -> None:
-    async def play(place: Place) -> None:
-        game, data = await place.game(), framed(HELLO)
-        waiting = place.server.receive()
-        for part in (data[:2], data[2:7], data[7:]):
-            game.writer.write(part)
-            await game.writer.drain()
-            await asyncio.sleep(0)
-        assert await waiting == HELLO
-
-    serve(play)
+async def test_a_message_may_come_in_pieces(place: Place) -> None:
+    game, data = await place.game(), framed(HELLO)
+    waiting = place.server.receive()
+    for part in (data[:2], data[2:7], data[7:]):
+        game.writer.write(part)
+        await game.writer.drain()
+        await asyncio.sleep(0)
+    assert await waiting == HELLO
 
 
 @pytest.mark.parametrize(
@@ -109,69 +97,54 @@ def test_a_message_may_come_in_pieces() -> None:
         (framed(b'{"type": "step"}'), "its first message is not an introduction"),
     ],
 )
-def test_strangers_are_refused_and_the_game_can_still_come(data: bytes, why: str) -> None:
-    async def play(place: Place) -> None:
-        stranger = await place.game()
-        stranger.writer.write(data)
-        await stranger.reader.read()  # until it is closed
-        assert len(place.refused) == 1
-        assert why in place.refused[0]
-        game = await place.game()
-        game.say(HELLO)
-        assert await place.server.receive() == HELLO
-
-    serve(play)
+async def test_strangers_are_refused_and_the_game_can_still_come(place: Place, data: bytes, why: str) -> None:
+    stranger = await place.game()
+    stranger.writer.write(data)
+    await stranger.reader.read()  # until it is closed
+    assert len(place.refused) == 1
+    assert why in place.refused[0]
+    game = await place.game()
+    game.say(HELLO)
+    assert await place.server.receive() == HELLO
 
 
-def test_a_second_game_is_refused() -> None:
-    async def play(place: Place) -> None:
-        game, other = await place.game(), await place.game()
-        game.say(HELLO)
-        assert await place.server.receive() == HELLO
-        other.say(HELLO)
-        await other.reader.read()
-        assert place.refused == []
-        place.server.reply(b"{}")
-        game.say(b"1")
-        assert await place.server.receive() == b"1"
-
-    serve(play)
+async def test_a_second_game_is_refused(place: Place) -> None:
+    game, other = await place.game(), await place.game()
+    game.say(HELLO)
+    assert await place.server.receive() == HELLO
+    other.say(HELLO)
+    await other.reader.read()
+    assert place.refused == []
+    place.server.reply(b"{}")
+    game.say(b"1")
+    assert await place.server.receive() == b"1"
 
 
 @pytest.mark.parametrize("twice", [framed(b"{}") * 2, framed(b"{}") + b"\xff\xff\xff\xff"])
-def test_a_game_that_speaks_out_of_turn_is_cut_off(twice: bytes) -> None:
-    async def play(place: Place) -> None:
-        game = await place.game()
-        game.say(HELLO)
+async def test_a_game_that_speaks_out_of_turn_is_cut_off(place: Place, twice: bytes) -> None:
+    game = await place.game()
+    game.say(HELLO)
+    await place.server.receive()
+    place.server.reply(b"{}")
+    game.writer.write(twice)
+    assert await place.server.receive() == b"{}"
+    with pytest.raises(EngineDisconnectedError, match=r"was cut off: its? "):
         await place.server.receive()
-        place.server.reply(b"{}")
-        game.writer.write(twice)
-        assert await place.server.receive() == b"{}"
-        with pytest.raises(EngineDisconnectedError, match=r"was cut off: its? "):
-            await place.server.receive()
-
-    serve(play)
 
 
-def test_a_game_that_leaves_has_disconnected() -> None:
-    async def play(place: Place) -> None:
-        game = await place.game()
-        game.say(HELLO)
+async def test_a_game_that_leaves_has_disconnected(place: Place) -> None:
+    game = await place.game()
+    game.say(HELLO)
+    await place.server.receive()
+    game.writer.close()
+    with pytest.raises(EngineDisconnectedError, match="closed the connection"):
         await place.server.receive()
-        game.writer.close()
-        with pytest.raises(EngineDisconnectedError, match="closed the connection"):
-            await place.server.receive()
-        assert not place.server.owes_reply
-
-    serve(play)
+    assert not place.server.owes_reply
 
 
-def test_silent_callers_make_room_for_others() -> None:
-    async def play(place: Place) -> None:
-        callers = [await place.game() for _ in range(17)]
-        with contextlib.suppress(ConnectionResetError):
-            await callers[0].reader.read()  # until it is closed
-        callers[-1].say(HELLO)
-        assert await place.server.receive() == HELLO
-
-    serve(play)
+async def test_silent_callers_make_room_for_others(place: Place) -> None:
+    callers = [await place.game() for _ in range(17)]
+    with contextlib.suppress(ConnectionResetError):
+        await callers[0].reader.read()  # until it is closed
+    callers[-1].say(HELLO)
+    assert await place.server.receive() == HELLO

@@ -105,9 +105,6 @@ def test_a_pulled_run_is_a_run(remote: Hub, capsys: pytest.CaptureFixture[str]) 
     assert main(["evaluate", "run"]) == 0
     assert main(["export", "run", "--output", "again.onnx"]) == 0
     assert Path("again.onnx").stat().st_size > 1000
-    first = ["parallel", "--pairs", "1", "--max-steps", "400", "--initialize-from", "run", "--run-id", "other", *SMALL]
-    assert main(first) == 0
-    assert "starts with the weights of" in Path("results", "other", "log.jsonl").read_text("utf-8")
     before = load_file(folder / "checkpoints" / "TauAgent-400" / "tensors.safetensors")
     assert main(["parallel", "--resume", "--run-id", "run", "--max-steps", "800", "--quiet"]) == 0
     after = load_file(folder / "checkpoints" / "TauAgent-800" / "tensors.safetensors")

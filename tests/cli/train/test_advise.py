@@ -24,7 +24,8 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_game_is_measured_and_a_file_written(capsys: pytest.CaptureFixture[str]) -> None:
     changes = ["--num-areas", "4", "--set", "behaviors.*.max_steps=5e4"]
-    assert main(["advise", "CartPole", "--seconds", "0.6", "-o", "new.yaml", *changes]) == 0
+    Path("new.yaml").write_text("mine")
+    assert main(["advise", "CartPole", "--seconds", "0.6", "-o", "new.yaml", "--force", *changes]) == 0
     said = capsys.readouterr()
     assert "plays: gym:CartPole-v1, 4 decisions in each exchange" in said.out
     for label in ("speed", "engines", "areas", "as in the file", "room", "algorithm", "time"):
@@ -93,12 +94,6 @@ def test_bad_input_is_one_sentence(words: str, said: str, capsys: pytest.Capture
     assert said in errors[0]
     assert {path.name for path in Path().iterdir()} == {"nothing.yaml", "there.yaml"}
     assert Path("there.yaml").read_text() == "mine"
-
-
-def test_force_writes_over_the_file() -> None:
-    Path("there.yaml").write_text("mine")
-    assert main(["advise", "CartPole", "--seconds", "0.6", "--quiet", "--force", "-o", "there.yaml"]) == 0
-    assert "CartPole-v1" in load_settings("there.yaml").behaviors
 
 
 def test_ctrl_c_keeps_what_was_measured(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,17 +22,22 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_run_and_the_same_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_and_the_same_again_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["batch", "cartpole_batch", *SMALL]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "[INFO] cartpole_batch: 8 copies of cartpole on cpu, seed 3"
     assert any(line.startswith("[INFO] cartpole_batch completed: 256 decisions in") for line in lines)
-    assert (
-        yaml.safe_load(Path("results/cartpole_batch/configuration.yaml").read_text())["behaviors"]["agent"]["max_steps"]
-        == 256
-    )
+    written = yaml.safe_load(Path("results/cartpole_batch/configuration.yaml").read_text())
+    assert written["behaviors"]["agent"]["max_steps"] == 256
     # Nobody chose a run id: the next run has the next number, and goes on under it.
-    assert main(["batch", "cartpole_batch", *SMALL, "--quiet"]) == 0
+    assert main(["batch", "cartpole_batch", *SMALL, "--json"]) == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {one["type"] for one in records} >= {"summary", "snapshot", "result"}
+    last = [one for one in records if one["type"] == "snapshot"][-1]
+    assert "agent steps/s" in last["figures"][1]
+    assert last["behaviors"][0]["step"] > 0
+    assert records[-1]["type"] == "result"
+    assert records[-1]["behaviors"][0]["mean_length"] > 0
     assert Path("results/cartpole_batch-2/agent.onnx").is_file()
     assert main(["batch", "--resume", "--run-id", "cartpole_batch-2", "--max-steps", "512", "--quiet"]) == 0
     assert sorted(path.name for path in Path("results/cartpole_batch-2/checkpoints").iterdir()) == [
@@ -45,18 +50,6 @@ def test_a_run_and_the_same_again(capsys: pytest.CaptureFixture[str]) -> None:
         for name in ("cartpole_batch", "cartpole_batch-2")
     )
     assert one == other
-
-
-def test_machines_read_lines_of_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["batch", "cartpole_batch", *SMALL, "--json"]) == 0
-    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    kinds = {one["type"] for one in records}
-    assert kinds >= {"summary", "snapshot", "result"}
-    last = [one for one in records if one["type"] == "snapshot"][-1]
-    assert "agent steps/s" in last["figures"][1]
-    assert last["behaviors"][0]["step"] > 0
-    assert records[-1]["type"] == "result"
-    assert records[-1]["behaviors"][0]["mean_length"] > 0
 
 
 def test_its_folder_is_read_by_the_others(capsys: pytest.CaptureFixture[str]) -> None:

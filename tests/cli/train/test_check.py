@@ -126,9 +126,14 @@ def test_flags_count_as_they_do_for_learn(capsys: pytest.CaptureFixture[str]) ->
     assert "--no-graphics has no effect with Gymnasium" in report["without_effect"]
 
 
-def test_without_a_file_any_behavior_has_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_file_any_behavior_has_the_defaults_and_a_replay_memory_no_trajectories(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["check", "--env", "headless:balance"]) == 0
     assert capsys.readouterr().out.startswith("\nevery behavior\n  trainer: ppo, 500,000 decisions")
+    Path("y.yaml").write_text("behaviors: {A: {trainer_type: sac, max_steps: 7000}}")
+    assert main(["check", "y.yaml"]) == 0
+    assert "  trainer: sac, 7,000 decisions\n" in capsys.readouterr().out
 
 
 def test_everything_that_stands_in_the_way_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -232,12 +237,6 @@ def test_recordings_that_are_not_there_are_named_by_their_keys(capsys: pytest.Ca
         f"behaviors.A.reward_signals.gail.demo_path: there is no demonstration '{Path('demos/a.demo')}'",
         "behaviors.A.behavioral_cloning.demo_path: there is no demonstration 'b.demo'",
     ]
-
-
-def test_a_replay_memory_is_told_of_without_trajectories(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("y.yaml").write_text("behaviors: {A: {trainer_type: sac, max_steps: 7000}}")
-    assert main(["check", "y.yaml"]) == 0
-    assert "  trainer: sac, 7,000 decisions\n" in capsys.readouterr().out
 
 
 def test_a_run_to_play_has_to_be_there(capsys: pytest.CaptureFixture[str]) -> None:

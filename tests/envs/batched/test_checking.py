@@ -192,241 +192,171 @@ def test_agents_and_spaces(env: type[Counting], text: str) -> None:
     assert re.search(text, found["spaces"][0]), found
 
 
-@pytest.mark.parametrize(
-    ("env", "part", "text"),
-    [
-        # What functions return.
-        (answering("begin", lambda _: None), "tensors", "begin returns nothing; return a dict of tensors"),
-        (
-            answering("begin", lambda x: x | {"step": x["sum"]}),
-            "tensors",
-            "begin returns 'step', which the base class keeps",
-        ),
-        (answering("begin", lambda x: x | {"sum": 3}), "tensors", "'sum' of begin is a int; make it a tensor"),
+FAULTS: dict[str, list[tuple[type[Counting], str]]] = {
+    "tensors": [  # what functions return
+        (answering("begin", lambda _: None), "begin returns nothing; return a dict of tensors"),
+        (answering("begin", lambda x: x | {"step": x["sum"]}), "begin returns 'step', which the base class keeps"),
+        (answering("begin", lambda x: x | {"sum": 3}), "'sum' of begin is a int; make it a tensor"),
         (
             answering("begin", lambda x: x | {"sum": torch.zeros(5)}),
-            "tensors",
             r"'sum' of begin has the shape \[5\], but it was asked for 8 copies; take sizes from the arguments",
         ),
         (
             answering("begin", lambda x: x | {"noise": with_nan(x["noise"], 0.9)}),
-            "tensors",
             r"'noise' of begin is nan \(copy \d, place \[\d\]\); look for 0 / 0",
         ),
         (
             answering("begin", lambda x: x if len(x["sum"]) == 8 else x | {"sum": x["sum"].float()}),
-            "tensors",
             "begin returns other names, shapes or types than in its first call",
         ),
-        (answering("advance", tuple), "tensors", "advance returns a tuple; return an Outcome"),
-        (
-            state_with(seed=lambda x: x["sum"]),
-            "tensors",
-            "advance returns 'seed', which the base class keeps",
-        ),
-        (
-            state_with(more=lambda x: x["sum"]),
-            "tensors",
-            "advance returns 'more', which begin does not; return it there too",
-        ),
-        (state_with(sum=lambda x: [1]), "tensors", "'sum' of advance is a list; make it a tensor"),
+        (answering("advance", tuple), "advance returns a tuple; return an Outcome"),
+        (state_with(seed=lambda x: x["sum"]), "advance returns 'seed', which the base class keeps"),
+        (state_with(more=lambda x: x["sum"]), "advance returns 'more', which begin does not; return it there too"),
+        (state_with(sum=lambda x: [1]), "'sum' of advance is a list; make it a tensor"),
         (
             state_with(sum=lambda x: x["sum"] / 2),
-            "tensors",
             r"'sum' is int64 \[E\] in begin, but float32 \[E\] in advance; keep shape and type",
         ),
-        (
-            state_with(noise=lambda x: x["noise"][:, :1]),
-            "tensors",
-            r"'noise' is float32 \[E, 2\] .* float32 \[E, 1\] in advance",
-        ),
-        (
-            state_with(sum=lambda x: x["sum"][:3]),
-            "tensors",
-            r"'sum' of advance has the shape \[3\], but it was given 8 copies",
-        ),
-        (state_with(noise=lambda x: with_nan(x["noise"], 0.9)), "tensors", "'noise' of advance is nan"),
+        (state_with(noise=lambda x: x["noise"][:, :1]), r"'noise' is float32 \[E, 2\] .* float32 \[E, 1\] in advance"),
+        (state_with(sum=lambda x: x["sum"][:3]), r"'sum' of advance has the shape \[3\], but it was given 8 copies"),
+        (state_with(noise=lambda x: with_nan(x["noise"], 0.9)), "'noise' of advance is nan"),
         (
             outcome(rewards=lambda x: x.rewards.double()),
-            "tensors",
             r"rewards of advance is float64 \[8, 2\] where 8 copies have 2 agents each; make it float32 \[8, 2\]",
         ),
-        (outcome(rewards=lambda x: x.rewards[:, 0]), "tensors", r"rewards of advance is float32 \[8\] where"),
-        (
-            outcome(terminated=lambda x: x.terminated.any(dim=1)),
-            "tensors",
-            r"terminated of advance is bool \[8\] where",
-        ),
-        (outcome(truncated=lambda x: x.truncated.T), "tensors", r"truncated of advance is bool \[2, 8\] where"),
-        (outcome(truncated=lambda x: x.truncated.int()), "tensors", r"truncated of advance is int32 \[8, 2\] where"),
-        (outcome(terminated=lambda x: None), "tensors", "terminated of advance is nothing; make it a tensor"),
+        (outcome(rewards=lambda x: x.rewards[:, 0]), r"rewards of advance is float32 \[8\] where"),
+        (outcome(terminated=lambda x: x.terminated.any(dim=1)), r"terminated of advance is bool \[8\] where"),
+        (outcome(truncated=lambda x: x.truncated.T), r"truncated of advance is bool \[2, 8\] where"),
+        (outcome(truncated=lambda x: x.truncated.int()), r"truncated of advance is int32 \[8, 2\] where"),
+        (outcome(terminated=lambda x: None), "terminated of advance is nothing; make it a tensor"),
         (
             type("Changed", (Drawing,), {"advance": unlucky}),
-            "tensors",
             r"advance returns inf among rewards \(copy \d, agent (left|right)\); return finite numbers",
         ),
-        (
-            answering("observe", lambda x: x[:, 0]),
-            "tensors",
-            r"observe returns float32 \[8, 2\], but .* float32 \[8, 2, 2\]$",
-        ),
-        (
-            answering("observe", lambda x: x.double()),
-            "tensors",
-            r"observe returns float64 \[8, 2, 2\], but the observation",
-        ),
-        (answering("observe", lambda x: None), "tensors", "what observe returns is nothing; make it a tensor"),
-        (
-            answering("observe", lambda x: with_nan(x, 8)),
-            "tensors",
-            r"what observe returns is nan \(copy \d, place \[0, 0\]",
-        ),
+        (answering("observe", lambda x: x[:, 0]), r"observe returns float32 \[8, 2\], but .* float32 \[8, 2, 2\]$"),
+        (answering("observe", lambda x: x.double()), r"observe returns float64 \[8, 2, 2\], but the observation"),
+        (answering("observe", lambda x: None), "what observe returns is nothing; make it a tensor"),
+        (answering("observe", lambda x: with_nan(x, 8)), r"what observe returns is nan \(copy \d, place \[0, 0\]"),
         (
             being(observation_space=spaces.Box(0, 4, (2,))),
-            "tensors",
             r"observe returns 5 \(copy \d, agent left, place \[\d\]\) where the observation space goes from 0 to 4",
         ),
-        (
-            doing("advance", lambda *_: 1 // 0),
-            "tensors",
-            r"^advance raises ZeroDivisionError: .* \(test_checking\.py:\d+\)$",
-        ),
-        (
-            type("Changed", (Drawing,), {"truncates": False}),
-            "tensors",
-            "advance truncates, but the class says it never does",
-        ),
-        (type("Changed", (outcome(truncated=lambda x: x.terminated),), {"truncates": False}), "", ""),
-        # What they change.
+        (doing("advance", lambda *_: 1 // 0), r"^advance raises ZeroDivisionError: .* \(test_checking\.py:\d+\)$"),
+        (type("Changed", (Drawing,), {"truncates": False}), "advance truncates, but the class says it never does"),
+    ],
+    "pure": [  # what they change
         (
             doing("advance", shift),
-            "pure",
             r"advance changes state\['sum'\] in place \(copy 0: (\d) became \d\); make a new tensor: x = x \+ 1",
         ),
-        (doing("observe", shift), "pure", r"observe changes state\['sum'\] in place"),
-        (doing("allowed", replace), "pure", "allowed puts 'sum' into the state it was given; return it instead"),
-        (
-            doing("advance", lambda _, __, actions, ___: actions.add_(0).clamp_(0, 1)),
-            "pure",
-            "advance changes the actions in",
-        ),
-        (
-            doing("advance", remember),
-            "pure",
-            r"advance changes self\.calls; keep a copy's data in its state",
-        ),
-        (doing("observe", lambda env, _: env.usual.logical_not_()), "pure", r"observe changes self\.usual"),
-        # What they draw.
-        (
-            doing("begin", lambda *_: torch.rand(3)),
-            "random",
-            "begin draws from torch's own generator; draw all numbers",
-        ),
-        (doing("advance", lambda *_: np.random.rand(3)), "random", "advance draws from numpy's own generator"),
-        (doing("advance", lambda *_: random.random()), "random", "advance draws from Python's own generator"),
+        (doing("observe", shift), r"observe changes state\['sum'\] in place"),
+        (doing("allowed", replace), "allowed puts 'sum' into the state it was given; return it instead"),
+        (doing("advance", lambda _, __, actions, ___: actions.add_(0).clamp_(0, 1)), "advance changes the actions in"),
+        (doing("advance", remember), r"advance changes self\.calls; keep a copy's data in its state"),
+        (doing("observe", lambda env, _: env.usual.logical_not_()), r"observe changes self\.usual"),
+    ],
+    "random": [  # what they draw
+        (doing("begin", lambda *_: torch.rand(3)), "begin draws from torch's own generator; draw all numbers"),
+        (doing("advance", lambda *_: np.random.rand(3)), "advance draws from numpy's own generator"),
+        (doing("advance", lambda *_: random.random()), "advance draws from Python's own generator"),
         (
             state_with(noise=lambda x: x["noise"] + np.random.default_rng().random()),
-            "random",
             "advance returns different results for the same arguments; draw all numbers from `draws`",
         ),
-        # What they ask.
-        (doing("advance", lambda _, state, *__: bool(state["sum"].any())), "asked", r"\(bool, test_checking\.py:\d+\)"),
+    ],
+    "asked": [  # what they ask
+        (doing("advance", lambda _, state, *__: bool(state["sum"].any())), r"\(bool, test_checking\.py:\d+\)"),
         (
             doing("observe", lambda _, state: state["sum"][0].item()),
-            "asked",
             r"observe reads a number or a shape from a tensor \(item, ",
         ),
-        (doing("allowed", lambda _, state: state["sum"][state["sum"] > 3]), "asked", r"allowed reads .* \(getitem, "),
-        (doing("advance", lambda _, state, *__: torch.where(state["sum"] > 3)), "asked", r"\(where, "),
-        (doing("advance", lambda _, state, *__: state["sum"].clone().numpy()), "asked", r"\(numpy, "),
-        (doing("advance", lambda _, state, *__: torch.arange(state["step"][0])), "asked", r"\(arange, "),
+        (doing("allowed", lambda _, state: state["sum"][state["sum"] > 3]), r"allowed reads .* \(getitem, "),
+        (doing("advance", lambda _, state, *__: torch.where(state["sum"] > 3)), r"\(where, "),
+        (doing("advance", lambda _, state, *__: state["sum"].clone().numpy()), r"\(numpy, "),
+        (doing("advance", lambda _, state, *__: torch.arange(state["step"][0])), r"\(arange, "),
         (
             answering("observe", lambda x: x + torch.zeros(2)),
-            "asked",
             "a constant is on the CPU, but the environment is on another device; make constants in __init__",
         ),
-        (doing("advance", lambda _, state, *__: masked(state["sum"], state["sum"])), "asked", r"\(setitem, "),
-        (doing("advance", lambda _, state, *__: masked(state["sum"], 0)), "", ""),
-        (doing("advance", lambda _, state, *__: masked(state["sum"], torch.zeros_like(state["sum"][0]))), "", ""),
-        # What may be chosen.
-        (
-            answering("allowed", lambda x: x[:, :, :2]),
-            "masks",
-            r"allowed returns bool \[8, 2, 2\], but .* bool \[8, 2, 3\]$",
-        ),
-        (answering("allowed", lambda x: x.float()), "masks", r"allowed returns float32 \[8, 2, 3\], but"),
+        (doing("advance", lambda _, state, *__: masked(state["sum"], state["sum"])), r"\(setitem, "),
+    ],
+    "masks": [  # what may be chosen
+        (answering("allowed", lambda x: x[:, :, :2]), r"allowed returns bool \[8, 2, 2\], but .* bool \[8, 2, 3\]$"),
+        (answering("allowed", lambda x: x.float()), r"allowed returns float32 \[8, 2, 3\], but"),
         (
             answering("allowed", lambda x: x & (torch.arange(2, device=x.device) > 0)[:, None]),
-            "masks",
             r"allowed lets nothing be chosen \(copy 0, agent left, step \d\); allow at least one action",
         ),
         (
             being(action_space=spaces.Box(0, 1, (1,))),
-            "masks",
             "allowed returns a mask, but a Box of actions has no mask; return None",
         ),
-        (type("Changed", (Drawing,), {"allowed": for_those_who_are_there}), "", ""),
-        # Who left.
+    ],
+    "left": [  # who left
         (
             type("Changed", (Drawing,), {"advance": paid_by_share}),
-            "left",
             r"advance returns nan among rewards of who left \(copy \d, agent (left|right)\); return finite numbers",
         ),
         (
             type("Changed", (Drawing,), {"advance": heard}),
-            "left",
             r"agent left: terminated is [01] with one action of an agent that had left and [01] with another",
         ),
         (
             type("Changed", (Drawing,), {"transition": paid_afterwards}),
-            "left",
             r"an agent that left gets the reward 1 \(step \d, copy \d, agent (left|right)\); pay it 0",
         ),
-        # Copies that begin anew.
+    ],
+    "resets": [  # copies that begin anew
         (
             type("Changed", (Drawing,), {"reset": all_anew}),
-            "resets",
             r"a reset of copies \[0, 3, 6\] changes .* of copy 1; leave resets to the base class",
         ),
         (
             type("Changed", (Drawing,), {"reset": nobody_anew}),
-            "resets",
             "a reset does not change copies that it should reset; leave resets to the base class",
         ),
-        # Copies among others.
+    ],
+    "alone": [  # copies among others
         (
             answering("observe", lambda x: x - x.mean(dim=0)),
-            "alone",
             r"step 1, copy 1, agent left: final_observations\[\d\] is .* among the others and 0 when it plays alone",
         ),
         (
             state_with(noise=lambda x: x["noise"] + torch.arange(len(x["noise"]), device=x["noise"].device)[:, None]),
-            "alone",
             r"step 1, copy \d: state\['noise'\]\[0\] is .* among the others and .* when copies are in another order",
         ),
         (
             doing("advance", lambda _, state, *__: state["noise"].view(8, 2)),
-            "alone",
             r"a step of one copy alone raises RuntimeError: .*; take sizes from the arguments, not from self.num_envs$",
         ),
-        # Pictures.
-        (
-            picturing(lambda: np.zeros((4, 4, 3))),
-            "pictures",
-            r"frame returns float64 \[4, 4, 3\]; a picture is a uint8 array",
-        ),
-        (picturing(lambda: np.zeros((4, 4), np.uint8)), "pictures", r"frame returns uint8 \[4, 4\]; a picture is"),
-        (picturing(lambda: None), "", ""),
-        (picturing(lambda: "x"), "pictures", "frame returns str; a picture is a uint8 array"),
-        (picturing(lambda: 1 // 0), "pictures", "frame raises ZeroDivisionError: .*test_checking"),
     ],
-)
-def test_functions(env: type[Counting], part: str, text: str) -> None:
+    "pictures": [
+        (picturing(lambda: np.zeros((4, 4, 3))), r"frame returns float64 \[4, 4, 3\]; a picture is a uint8 array"),
+        (picturing(lambda: np.zeros((4, 4), np.uint8)), r"frame returns uint8 \[4, 4\]; a picture is"),
+        (picturing(lambda: "x"), "frame returns str; a picture is a uint8 array"),
+        (picturing(lambda: 1 // 0), "frame raises ZeroDivisionError: .*test_checking"),
+    ],
+}
+NONE = [
+    type("Changed", (outcome(truncated=lambda x: x.terminated),), {"truncates": False}),
+    doing("advance", lambda _, state, *__: masked(state["sum"], 0)),
+    doing("advance", lambda _, state, *__: masked(state["sum"], torch.zeros_like(state["sum"][0]))),
+    type("Changed", (Drawing,), {"allowed": for_those_who_are_there}),
+    picturing(lambda: None),
+]
+
+
+@pytest.mark.parametrize(("part", "env", "text"), [(part, *row) for part, rows in FAULTS.items() for row in rows])
+def test_functions(part: str, env: type[Counting], text: str) -> None:
     found = told(env)
-    assert found.keys() == ({part} if part else set()), found
-    if part:
-        assert len(found[part]) == 1, found
-        assert re.search(text, found[part][0]), found
+    assert found.keys() == {part}, found
+    assert len(found[part]) == 1, found
+    assert re.search(text, found[part][0]), found
+
+
+@pytest.mark.parametrize("env", NONE)
+def test_what_is_allowed(env: type[Counting]) -> None:
+    assert told(env) == {}
 
 
 class Torn(Counting):

@@ -18,8 +18,8 @@ from tau_trainer.envs.mlagents import (
 )
 from tests.envs.mlagents.doubles import NAME, Say, Scripted, sensor, spec_of
 
-PLAYED = ("balance", "gridworld", "foodcollector", "sorter", "walljump")
-"""Numbers, images, grids and lists; choices, values and both; several behaviors."""
+PLAYED = ("foodcollector", "walljump")
+"""Grids, choices and values at once; several behaviors. Other sensors and actions are Gymnasium's tests' business."""
 ADVICE = (
     "We recommend agents to be named",
     "Agent's (min|max)imum observation space",
