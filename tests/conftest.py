@@ -92,7 +92,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """A test that is a coroutine runs in a loop of its own, inside of fixtures that are asynchronous contexts."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
-    from tests.waiting import run
 
     async def main() -> None:
         async with contextlib.AsyncExitStack() as stack:
@@ -116,15 +115,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """At night, property tests look at more examples."""
     if config.getoption("nightly", False):
         settings.load_profile("tau-trainer-nightly")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """A test that is a coroutine function runs in an event loop of its own."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}))
-    return True
 
 
 @pytest.hookimpl(wrapper=True)
