@@ -321,7 +321,7 @@ class SACLNHyperparameters(OffPolicyHyperparameters):
     init_entcoef: NaturalFloat = 0.1
     """Entropy coefficient at the start, in units of the size of returns."""
     least_entcoef: NaturalFloat = 0.01
-    """Minimum of the entropy coefficient."""
+    """Minimum of the entropy coefficient, in units of the standard deviation of returns."""
     n_step: PositiveInt = 3
     """Number of rewards that a target sums before it adds a value (n-step return)."""
     terminal_share: Annotated[Fraction, Field(le=0.5)] = 0.15
