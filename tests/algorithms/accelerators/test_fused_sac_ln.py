@@ -23,7 +23,7 @@ def test_three_steps_are_the_same(kind: str, layers: int, weighted: bool) -> Non
     with torch.no_grad():
         for one in (ours, theirs):
             one.module.rescale(3.0)
-            one._returns._largest = 15.0
+            one._returns.meet(15.0)
         found, wanted = (one.learn(rows, 3, 1e-3) for one, rows in ((ours, batch), (theirs, other)))
     np.testing.assert_allclose(batch.errors.numpy(), other.errors.numpy(), rtol=1e-4, atol=1e-5)
     assert (batch.errors > 0).all()
@@ -38,7 +38,7 @@ def test_log_sigmas_beyond_their_limits_get_no_gradient() -> None:
     batch, _ = random_batch(ours, rows=40)
     with torch.no_grad():
         for one in (ours, theirs):
-            one._returns._largest = 5.0
+            one._returns.meet(5.0)
             one.learn(batch, 1, 1e-3)
     gradient = ours.parameters.views(ours.parameters.optimizer.gradient)["network.action.bias"]
     assert gradient[4:8].ne(0).tolist() == [False, True, False, False]
