@@ -333,6 +333,16 @@ def test_statistics_are_not_those_of_a_later_update() -> None:
     assert {name: float(value) for name, value in told.items()} == before
 
 
+def test_returns_are_counted_beyond_what_float32_can_count() -> None:
+    learner = learner_of("sac_ln", "box")
+    arrays, metadata = learner.state()
+    many = np.array([2.0**24, 0.0, 2.0**24, 1.0])
+    learner.load(arrays | {"return_scale.returns": many}, metadata, fresh=False)
+    rollout = rollout_of(learner)
+    learn(learner, rollout)
+    assert learner.state()[0]["return_scale.returns"][0] == 2.0**24 + int(rollout.present.sum())
+
+
 def test_exploration_follows_the_steps_of_the_run() -> None:
     learner = learner_of("dqn", exploration={"type": "eps_greedy", "eps": [[0, 1.0], [500, 0.2]]})
     seen = []
