@@ -77,20 +77,19 @@ class ReturnScale:
             rewards: [N, S], of its transitions, times each stream's strength.
             source: the collector of the rows, if there are several.
         """
-        sums, known = self._sums, self._open.get(source)
+        sums, before = self._sums, dict(self._open)
 
         def forget() -> None:
-            self._sums = sums
-            self._open.pop(source) if known is None else self._open.update({source: known})
+            self._sums, self._open = sums, before
 
         if isinstance(rollout, TensorRollout):
-            there, over = rollout.present, rollout.terminated | rollout.truncated  # bool [T, E, A]
-            begins, paid, carried = over & False, rewards.view(*over.shape, -1), known
+            there, over, carried = rollout.present, rollout.terminated | rollout.truncated, before[source]
+            begins, paid = torch.zeros_like(over), rewards.view(*over.shape, -1)  # bool [T, E, A], [T, E, A, S]
         else:
-            agents = max(int(rollout.rows.max()) + 1, 0 if known is None else len(known))
+            known = before.get(source, np.zeros((0, len(self._gammas))))
+            agents = max(int(rollout.rows.max()) + 1, len(known))
             there, over, begins, paid = _by_step(rollout, rewards, agents)
-            carried = np.zeros((agents, len(self._gammas)))  # [agents, S]
-            carried[: 0 if known is None else len(known)] = 0.0 if known is None else known
+            carried = np.concatenate((known, np.zeros((agents - len(known), len(self._gammas)))))
         for now, ended, begun, reward in zip(*(each[..., None] for each in (there, over, begins)), paid, strict=True):
             newest = carried * ~begun * self._gammas + reward
             carried = (newest * now + carried * ~now) * ~ended
@@ -110,9 +109,10 @@ class ReturnScale:
 
     def load(self, arrays: Arrays) -> None:
         """Restore :meth:`state`. Raises CheckpointError for impossible values."""
-        if (arrays["returns"][[0, 2, 3]] < 0.0).any():
+        returns = arrays["returns"].astype(np.float64)
+        if (returns[[0, 2, 3]] < 0.0).any():
             raise CheckpointError("The checkpoint's size of returns is negative; use an earlier checkpoint.")
-        self._sums = self._gammas.new_tensor(arrays["returns"]) if self._copies else arrays["returns"]
+        self._sums = self._gammas.new_tensor(returns) if self._copies else returns
         # Copies have one reward stream.
         self._open = {0: self._gammas.new_tensor(arrays["open"])[..., None]} if self._copies else {}
 

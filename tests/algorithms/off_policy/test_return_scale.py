@@ -115,18 +115,19 @@ def test_what_no_returns_can_be_is_refused(place: int) -> None:
     assert scale.value == before
 
 
-def test_an_agent_that_vanished_without_an_end_begins_at_nothing() -> None:
-    def step(*, begins: bool) -> Any:
+def test_an_agent_that_vanished_without_an_end_begins_at_nothing_and_others_come_later() -> None:
+    def step(*, begins: bool, row: int = 0) -> Any:
         no = np.zeros(1, np.bool_)
-        return SimpleNamespace(rows=np.zeros(1, np.intp), begins=np.array([begins]), terminated=no, truncated=no)
+        return SimpleNamespace(rows=np.array([row]), begins=np.array([begins]), terminated=no, truncated=no)
 
     scale, paid = ReturnScale(np.ones(1, np.float32)), np.ones((1, 1), np.float32)
     for begins in (True, False, False, True):
         scale.add(step(begins=begins), paid)
     returns = [1.0, 2.0, 3.0, 1.0]
     assert scale.value == pytest.approx(max(np.std(returns), 3.0 / 5.0))
+    scale.add(step(begins=True, row=2), paid)
     scale.add(step(begins=False), paid)
-    assert scale.value == pytest.approx(max(np.std([*returns, 2.0]), 3.0 / 5.0)), "and goes on from there"
+    assert scale.value == pytest.approx(max(np.std([*returns, 1.0, 2.0]), 3.0 / 5.0)), "and goes on from there"
 
 
 def test_of_copies_it_is_that_of_a_loop_over_decisions() -> None:
