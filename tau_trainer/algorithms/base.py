@@ -144,8 +144,11 @@ class Algorithm(ABC):
     """Whether several processes can learn together, each from a part of every minibatch."""
     horizon: int = 0
     """Steps of each of :attr:`Setup.copies` between two updates."""
-    large: bool = False
-    """Whether single operations of an update, such as those on images, profit from several threads each."""
+
+    @property
+    def large(self) -> bool:
+        """Whether single operations of an update, such as those on images, benefit from several threads each."""
+        return False
 
     @property
     def rollout_size(self) -> int:

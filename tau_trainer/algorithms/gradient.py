@@ -129,6 +129,11 @@ class GradientAlgorithm(Algorithm):
         return Cloning(settings, self._setup, self.network, self.parameters)
 
     @property
+    @override
+    def large(self) -> bool:
+        return len(self.network.encoders) > 0
+
+    @property
     def _beside(self) -> tuple[Signal | Cloning | CopySums, ...]:
         """All parts that change together with the policy's own update."""
         others = (self.cloning, self.copy_sums)

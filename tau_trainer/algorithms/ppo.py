@@ -106,7 +106,6 @@ class PPO(GradientAlgorithm):
             self.generator = torch.Generator(self.device).manual_seed(setup.seed)  # for acting, too
         self.signals, self.cloning = self.make_signals(), self.make_cloning()
         self.policy_update = self.new_update()
-        self.large = len(self.network.encoders) > 0
         self.holds_lock = not self.policy_update.scripted or bool(self._beside)
 
     @override

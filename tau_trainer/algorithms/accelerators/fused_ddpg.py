@@ -174,11 +174,8 @@ class FusedSteps:
         self._optimizers = parameters.part(actor), parameters.part(q)
         self._space: DDPGWorkspace | None = None
         self._steps = scripted(run_steps)
-
-    @property
-    def scripted(self) -> bool:
+        self.scripted = self._steps is not run_steps
         """Whether steps run without the interpreter's lock."""
-        return self._steps is not run_steps
 
     def run(self, hyper: DDPGCoefficients, drawn: Transitions, noise: torch.Tensor, steps: int) -> torch.Tensor:
         """Learn from ``steps`` minibatches; returns a row of numbers for each."""

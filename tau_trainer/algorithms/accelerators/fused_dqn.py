@@ -216,11 +216,8 @@ class FusedValueSteps:
         self._branches = Branches(sizes, first, module.shares)
         self._spaces: dict[str, Activations] = {}
         self._steps = scripted(run_value_steps)
-
-    @property
-    def scripted(self) -> bool:
+        self.scripted = self._steps is not run_value_steps
         """Whether steps run without the interpreter's lock."""
-        return self._steps is not run_value_steps
 
     def run(self, hyper: DQNCoefficients, drawn: Transitions, steps: int) -> torch.Tensor:
         """Learn from ``steps`` minibatches; returns loss, mean value and norm of the gradient of each, [steps, 3]."""

@@ -63,8 +63,17 @@ class SoftWorkspace(NamedTuple):
     q_post: list[torch.Tensor]
 
 
+class SoftNetworks(NamedTuple):
+    """All tensors that a gradient step changes."""
+
+    weights: SoftWeights
+    gradient: SoftWeights
+    target: SoftTarget
+    optimizer: OptimizerState
+
+
 class SACCoefficients(NamedTuple):
-    """Hyperparameters of one update."""
+    """The actions, and the hyperparameters that do not change."""
 
     continuous: int
     branches: list[int]
@@ -75,7 +84,26 @@ class SACCoefficients(NamedTuple):
     first: torch.Tensor
     """int64 [b]: first column of each branch."""
     tau: float
-    learning_rate: float
+
+
+class DrawnActions(NamedTuple):
+    """A policy's actions for ``n`` observations, the cost of its entropy, and what their gradient needs."""
+
+    action: torch.Tensor
+    """[n, c], continuous ones."""
+    noisy: torch.Tensor
+    """Sigma times noise, [n, c]."""
+    inside: torch.Tensor
+    """bool [n, c]: log sigma is within its limits, so it gets a gradient."""
+    probability: torch.Tensor
+    """[n, M], of each value of each branch."""
+    log_probability: torch.Tensor
+    cost: torch.Tensor
+    """alpha log pi, [n]."""
+    entropy: torch.Tensor
+    """[], as :attr:`~tau_trainer.algorithms.off_policy.sac.SACLosses.entropy`."""
+    grad_log_coefficients: torch.Tensor
+    """[1 + b]."""
 
 
 def named_weights(make: Callable[..., Weights], heads: tuple[str, ...], views: dict[str, torch.Tensor]) -> Weights:
@@ -151,18 +179,125 @@ def weigh(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
     return error * batch.weights.view(1, -1, 1)
 
 
-def compute_soft_gradient(
+def draw_actions(
     hyper: SACCoefficients,
-    weights: SoftWeights,
-    gradient: SoftWeights,
-    target: SoftTarget,
-    space: SoftWorkspace,
-    batch: Transitions,
+    outputs: torch.Tensor,
     noise: torch.Tensor,
-) -> torch.Tensor:
-    """Write the gradient of one minibatch's losses; returns the numbers that :meth:`SAC.learn` reports, [6 + S]."""
-    observations, size, rows, streams = batch.inputs[0], hyper.continuous, noise.size(0), hyper.gammas.size(0)
+    forbidden: torch.Tensor,
+    log_coefficients: torch.Tensor,
+    rows: int,
+) -> DrawnActions:
+    """Draw actions from a policy's outputs [n, 2c + M] with ``noise`` [n, c]; the first ``rows`` move coefficients."""
+    size, count = hyper.continuous, len(hyper.branches)
+    coefficients, grad = torch.exp(log_coefficients), torch.zeros_like(log_coefficients)
+    cost = torch.zeros_like(outputs[:, 0])
+    entropy = torch.zeros_like(coefficients[0])
+    noisy, action, inside = noise, noise, noise
+    if size > 0:
+        log_sigma = outputs[:, size : 2 * size].clamp(-20.0, 2.0)
+        inside = outputs[:, size : 2 * size].eq(log_sigma)
+        noisy = torch.exp(log_sigma) * noise
+        raw = outputs[:, :size] + noisy
+        action = torch.tanh(raw)
+        # log pi = -e² / 2 - log sigma - log sqrt(2 pi) - 2 (log 2 - x - softplus(-2 x))
+        # Half of log pi, without log sigma and constants.
+        half = torch.addcmul(raw + torch.nn.functional.softplus(raw * -2.0), noise, noise, value=-0.25)
+        log_prob = (half * 2.0 - log_sigma).sum(dim=1) - float(size) * (0.9189385332046727 + 2.0 * math.log(2.0))
+        cost = log_prob * coefficients[0]
+        grad[0] = float(size) - log_prob[:rows].mean()  # target: an entropy of -c
+        entropy = log_sigma[:rows].mean() + 1.4189385332046727
+    probability = outputs[:, 2 * size :]
+    log_probability = probability
+    if count > 0:
+        logits = probability.masked_fill(forbidden, -1e8)  # MASKED_LOGIT
+        parts = torch.split(logits, hyper.branches, dim=1)
+        log_probability = torch.cat([torch.log_softmax(part, dim=1) for part in parts], dim=1)
+        probability = torch.exp(log_probability)
+        begin = 0
+        for branch, width in enumerate(hyper.branches):
+            end, place = begin + width, coefficients.size(0) - count + branch
+            negative = (probability[:, begin:end] * log_probability[:, begin:end]).sum(dim=1)  # minus the entropy [n]
+            cost = torch.addcmul(cost, negative, coefficients[place], value=1.0 / float(count))
+            grad[place] = (negative[:rows].mean() + hyper.aims[branch]) * (-1.0 / float(count))
+            entropy = entropy - negative[:rows].mean()
+            begin = end
+    return DrawnActions(action, noisy, inside, probability, log_probability, cost, entropy, grad)
+
+
+def expected_q(hyper: SACCoefficients, q: torch.Tensor, probability: torch.Tensor) -> torch.Tensor:
+    """From Q [E, n, S A], that of drawn actions, [E, n, S]: the expectation over branches' values [n, M]."""
+    if len(hyper.branches) == 0:
+        return q
+    by_stream = q.reshape(q.size(0), q.size(1), hyper.gammas.size(0), -1)  # [E, n, S, M]
+    return (by_stream * probability.unsqueeze(1)).sum(dim=3) / float(len(hyper.branches))
+
+
+def compute_q_errors(
+    hyper: SACCoefficients, taken: torch.Tensor, backup: torch.Tensor, batch: Transitions
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Q of the stored actions [2, B, S], their losses [2], and the gradient at Qs ``taken`` [2, B, S A]."""
+    rows, streams, count = backup.size(0), backup.size(1), len(hyper.branches)
     scale = 1.0 / float(rows)
+    if count == 0:
+        error = taken - backup
+        weighted = weigh(error, batch)
+        return taken, 0.5 * (error * weighted).mean(dim=[1, 2]), weighted * (scale / float(streams))
+    chosen = (batch.discrete + hyper.first).unsqueeze(1).expand(rows, streams, count)  # int64 [B, S, b]
+    chosen = chosen.unsqueeze(0).expand(2, rows, streams, count)
+    q = taken.reshape(2, rows, streams, -1).gather(3, chosen).mean(dim=3)
+    error = q - backup
+    weighted = weigh(error, batch)
+    grad = torch.zeros_like(taken)
+    upstream = (weighted * (scale / float(streams * count))).unsqueeze(3).expand(2, rows, streams, count)
+    grad.view(2, rows, streams, -1).scatter_(3, chosen, upstream)
+    return q, 0.5 * (error * weighted).mean(dim=[1, 2]), grad
+
+
+def at_first_q(hyper: SACCoefficients, q: torch.Tensor, probability: torch.Tensor) -> torch.Tensor:
+    """Gradient of the policy's loss at the first Q [B, S A] of drawn actions, whose branches have ``probability``."""
+    rows, streams, count = q.size(0), hyper.gammas.size(0), len(hyper.branches)
+    grad = torch.full_like(q, -1.0 / float(rows) / float(streams))
+    if count > 0:  # weigh each value by its probability
+        grad = (grad.view(rows, streams, -1) * probability.unsqueeze(1) / float(count)).view(rows, -1)
+    return grad
+
+
+def at_outputs(
+    hyper: SACCoefficients,
+    drawn: DrawnActions,
+    log_coefficients: torch.Tensor,
+    q: torch.Tensor,
+    at_actions: torch.Tensor,
+) -> torch.Tensor:
+    """Gradient of the policy's loss at its outputs [B, 2c + M].
+
+    ``q``: the first, [B, S A]; ``at_actions``: gradient through it [B, c], unused without continuous actions.
+    """
+    rows, count = q.size(0), len(hyper.branches)
+    scale, coefficients = 1.0 / float(rows), torch.exp(log_coefficients)
+    parts: list[torch.Tensor] = []
+    if hyper.continuous > 0:
+        alpha, action = coefficients[0] * scale, drawn.action[:rows]
+        # d log pi / d x = 2 tanh(x), and the slope of tanh is 1 - tanh²
+        at_raw = torch.addcmul(at_actions * (1.0 - action * action), action, alpha, value=2.0)
+        parts += [at_raw, (at_raw * drawn.noisy[:rows] - alpha) * drawn.inside[:rows]]
+    mean_q, begin = q.reshape(rows, hyper.gammas.size(0), -1).mean(dim=1), 0  # [B, M]
+    for branch, width in enumerate(hyper.branches):
+        end, place = begin + width, coefficients.size(0) - count + branch
+        # dL / d logit = p (w - sum p w) / (B b) with w = alpha log p - Q
+        p, log_p = drawn.probability[:rows, begin:end], drawn.log_probability[:rows, begin:end]
+        worth = torch.addcmul(-mean_q[:, begin:end], log_p, coefficients[place])
+        parts.append(p * (worth - (p * worth).sum(dim=1, keepdim=True)) * (scale / float(count)))
+        begin = end
+    return torch.cat(parts, dim=1)
+
+
+def compute_soft_gradient(
+    hyper: SACCoefficients, networks: SoftNetworks, space: SoftWorkspace, batch: Transitions, noise: torch.Tensor
+) -> torch.Tensor:
+    """Write the gradient of one minibatch's losses; returns the numbers that :meth:`SAC.learn` reports, [5 + S]."""
+    weights, gradient, target = networks.weights, networks.gradient, networks.target
+    observations, rows = batch.inputs[0], noise.size(0)
     # y = r + gamma V'(s')
     after = batch.following[0]  # [B, D], then [B, H], then V' [B, S]
     for layer in range(len(target.weight)):
@@ -174,86 +309,25 @@ def compute_soft_gradient(
     features = through(x, weights.body_weight, weights.body_bias, space.pre, space.post)
     outputs = torch.addmm(weights.action_bias, features[0], weights.action_weight)  # [B, 2c + M]
     values = torch.addmm(weights.value_bias, features[1], weights.value_weight)  # [B, S]
-    coefficients = torch.exp(weights.log_coefficients)
-    grad_outputs = torch.zeros_like(outputs)
-    cost = torch.zeros_like(outputs[:, 0])  # alpha log pi, [B]
-    coefficient_loss = torch.zeros_like(coefficients[0])
-    entropy = torch.zeros_like(coefficient_loss)
-    log_sigma, noisy, action = noise, noise, noise
-    if size > 0:
-        log_sigma = outputs[:, size : 2 * size].clamp(-20.0, 2.0)  # [B, c]
-        noisy = torch.exp(log_sigma) * noise  # sigma times noise
-        raw = outputs[:, :size] + noisy  # [B, c]
-        action = torch.tanh(raw)
-        # log pi = -e² / 2 - log sigma - log sqrt(2 pi) - 2 (log 2 - x - softplus(-2 x))
-        # Half of log pi, without log sigma and constants.
-        log_prob = torch.addcmul(raw + torch.nn.functional.softplus(raw * -2.0), noise, noise, value=-0.25)
-        log_prob = (log_prob * 2.0 - log_sigma).sum(dim=1) - float(size) * (0.9189385332046727 + 2.0 * math.log(2.0))
-        cost = log_prob * coefficients[0]
-        surplus = log_prob.mean() - float(size)  # above the target, an entropy of -c
-        gradient.log_coefficients[0] = -surplus
-        coefficient_loss = -weights.log_coefficients[0] * surplus
-        entropy = log_sigma.mean() + 1.4189385332046727
+    drawn = draw_actions(hyper, outputs, noise, batch.forbidden, weights.log_coefficients, rows)
+    gradient.log_coefficients.copy_(drawn.grad_log_coefficients)
     # Q of the stored actions and of the policy's new ones, in one product per layer
     done = torch.cat((observations, batch.continuous), dim=1)  # [B, D + c]
-    both = torch.cat((done, torch.cat((observations, action), dim=1)))  # [2B, D + c]
+    both = torch.cat((done, torch.cat((observations, drawn.action), dim=1)))  # [2B, D + c]
     both = both.unsqueeze(0).expand(2, both.size(0), both.size(1))
     q_features = through(both, weights.q_body_weight, weights.q_body_bias, space.q_pre, space.q_post)  # [2, 2B, H]
-    all_q = torch.baddbmm(weights.q_bias, q_features, weights.q_weight)
-    taken, drawn = all_q[:, :rows], all_q[:, rows:]  # [2, B, S A] each
-    grad_q = torch.zeros_like(taken)
-    grad_drawn = torch.full_like(drawn[0], -scale / float(streams))  # of the policy's loss, at the first Q
-    if len(hyper.branches) > 0:
-        count = len(hyper.branches)
-        logits = outputs[:, 2 * size :].masked_fill(batch.forbidden, -1e8)  # MASKED_LOGIT
-        parts = torch.split(logits, hyper.branches, dim=1)
-        log_prob = torch.cat([torch.log_softmax(part, dim=1) for part in parts], dim=1)
-        probability = torch.exp(log_prob)  # [B, M]
-        by_stream = drawn.reshape(2, rows, streams, -1)  # [2, B, S, M]
-        expected = (by_stream * probability.unsqueeze(1)).sum(dim=3) / float(count)  # [2, B, S]
-        first_q = by_stream[0].mean(dim=1)  # [B, M]
-        begin = 0
-        for branch, width in enumerate(hyper.branches):
-            end, place = begin + width, coefficients.size(0) - count + branch
-            p = probability[:, begin:end]
-            weighed = p * log_prob[:, begin:end]
-            negative = weighed.sum(dim=1)  # minus the entropy [B]
-            lacking = negative.mean() + hyper.aims[branch]
-            gradient.log_coefficients[place] = lacking * (-1.0 / float(count))
-            coefficient_loss = coefficient_loss - weights.log_coefficients[place] * lacking / float(count)
-            entropy = entropy - negative.mean()
-            cost = torch.addcmul(cost, negative, coefficients[place], value=1.0 / float(count))
-            # dL / d logit = p (w - sum p w) / (B b) with w = alpha log p - Q
-            worth = torch.addcmul(-first_q[:, begin:end], log_prob[:, begin:end], coefficients[place])
-            worth = worth - (p * worth).sum(dim=1, keepdim=True)
-            grad_outputs[:, 2 * size + begin : 2 * size + end] = p * worth * (scale / float(count))
-            begin = end
-        chosen = (batch.discrete + hyper.first).unsqueeze(1).expand(rows, streams, count)  # int64 [B, S, b]
-        chosen = chosen.unsqueeze(0).expand(2, rows, streams, count)
-        q = taken.reshape(2, rows, streams, -1).gather(3, chosen).mean(dim=3)  # [2, B, S]
-        error = q - backup
-        weighted = weigh(error, batch)
-        upstream = (weighted * (scale / float(streams * count))).unsqueeze(3).expand(2, rows, streams, count)
-        grad_q.view(2, rows, streams, -1).scatter_(3, chosen, upstream)
-        # Weigh each value by its probability.
-        grad_drawn = (grad_drawn.view(rows, streams, -1) * probability.unsqueeze(1) / float(count)).view(rows, -1)
-    else:
-        expected = drawn
-        error = taken - backup
-        weighted = weigh(error, batch)
-        torch.mul(weighted, scale / float(streams), out=grad_q)
-    value_error = values - (torch.minimum(expected[0], expected[1]) - cost.unsqueeze(1))  # [B, S]
-    policy_loss = (cost - expected[0].mean(dim=1)).mean()
-    if size > 0:
+    all_q = torch.baddbmm(weights.q_bias, q_features, weights.q_weight)  # [2, 2B, S A]
+    expected = expected_q(hyper, all_q[:, rows:], drawn.probability)  # [2, B, S]
+    _, q_losses, grad_q = compute_q_errors(hyper, all_q[:, :rows], backup, batch)
+    value_error = values - (torch.minimum(expected[0], expected[1]) - drawn.cost.unsqueeze(1))  # [B, S]
+    policy_loss = (drawn.cost - expected[0].mean(dim=1)).mean()
+    first_q, at_actions = all_q[0, rows:], drawn.action
+    if hyper.continuous > 0:
         later = [units[:, rows:] for units in space.q_pre]  # [2, B, H]: of the policy's actions
-        alpha = coefficients[0] * scale
-        # d log pi / d x = 2 tanh(x), and the slope of tanh is 1 - tanh²
-        at_raw = back_to_actions(weights, grad_drawn, later, size) * (1.0 - action * action)
-        at_raw = torch.addcmul(at_raw, action, alpha, value=2.0)
-        grad_outputs[:, :size] = at_raw  # [B, c]
-        inside = outputs[:, size : 2 * size].eq(log_sigma)  # no gradient for clamped values
-        grad_outputs[:, size : 2 * size] = (at_raw * noisy - alpha) * inside
-    grad_values = value_error * (scale / float(streams))  # of 0.5 mean(e²)
+        grad_drawn = at_first_q(hyper, first_q, drawn.probability)
+        at_actions = back_to_actions(weights, grad_drawn, later, hyper.continuous)
+    grad_outputs = at_outputs(hyper, drawn, weights.log_coefficients, first_q, at_actions)
+    grad_values = value_error * (1.0 / float(rows) / float(hyper.gammas.size(0)))  # of 0.5 mean(e²)
     torch.mm(features[0].t(), grad_outputs, out=gradient.action_weight)
     torch.sum(grad_outputs, dim=[0], out=gradient.action_bias)
     torch.mm(features[1].t(), grad_values, out=gradient.value_weight)
@@ -272,65 +346,58 @@ def compute_soft_gradient(
         pre, post = [units[:, :rows] for units in space.q_pre], [units[:, :rows] for units in space.q_post]
         grad = torch.bmm(grad_q, weights.q_weight.transpose(1, 2))
         back(both[:, :rows], grad, weights.q_body_weight, pre, post, gradient.q_body_weight, gradient.q_body_bias)
-    single = torch.stack((policy_loss, 0.5 * value_error.square().mean(), coefficient_loss, entropy))
-    return torch.cat((single, 0.5 * (error * weighted).mean(dim=[1, 2]), values.mean(dim=0)))
+    single = torch.stack((policy_loss, 0.5 * value_error.square().mean(), drawn.entropy))
+    return torch.cat((single, q_losses, values.mean(dim=0)))
 
 
 def run_soft_steps(
     hyper: SACCoefficients,
-    weights: SoftWeights,
-    gradient: SoftWeights,
-    target: SoftTarget,
-    optimizer: OptimizerState,
+    networks: SoftNetworks,
     space: SoftWorkspace,
     drawn: Transitions,
     noise: torch.Tensor,
-    statistics: torch.Tensor,
-) -> None:
-    """A gradient step for each row of ``statistics`` [steps, 6 + S], from as many minibatches of ``drawn``."""
-    steps = statistics.size(0)
-    size, taken = noise.size(0) // steps, int(optimizer.step.item())  # read once: reading it at every step costs more
+    learning_rate: float,
+) -> torch.Tensor:
+    """Numbers [steps, 5 + S] of as many gradient steps as ``noise`` [1, steps, B, c] and ``drawn`` have minibatches."""
+    optimizer, target, steps, rows = networks.optimizer, networks.target, noise.size(1), noise.size(2)
+    taken = int(optimizer.step.item())  # read once: reading it at every step costs more
+    numbers: list[torch.Tensor] = []
     for index in range(steps):
-        begin, end = index * size, (index + 1) * size
-        batch = minibatch(drawn, begin, end)
-        statistics[index] = compute_soft_gradient(hyper, weights, gradient, target, space, batch, noise[begin:end])
-        optimizer_step(optimizer, hyper.learning_rate, taken + index + 1)
+        batch = minibatch(drawn, index * rows, (index + 1) * rows)
+        numbers.append(compute_soft_gradient(hyper, networks, space, batch, noise[0, index]))
+        optimizer_step(optimizer, learning_rate, taken + index + 1)
         for place in range(len(target.all)):
             target.all[place].lerp_(target.source[place], hyper.tau)
     optimizer.step.add_(steps)
+    return torch.stack(numbers)
 
 
 class FusedSoftSteps:
     """The fused path with its working memory."""
 
-    def __init__(self, module: SoftActorCritic, parameters: FlatParameters) -> None:
-        self._optimizer = parameters.optimizer
+    def __init__(self, module: SoftActorCritic, parameters: FlatParameters, hyper: SACCoefficients) -> None:
         views = parameters.views(parameters.optimizer.parameters)
-        self._weights = named_weights(SoftWeights, _HEADS, views)
-        self._gradient = named_weights(SoftWeights, _HEADS, parameters.views(parameters.optimizer.gradient))
         followed = [name.removeprefix("target.") for name in views if name.startswith("target.")]
         critic = [f"target.body.{layer}" for layer in range(len(module.target.body))]
-        self._target = SoftTarget(
+        target = SoftTarget(
             weight=[*(views[f"{name}.weight"][-1] for name in critic), views["target.value.weight"]],
             bias=[*(views[f"{name}.bias"][-1] for name in critic), views["target.value.bias"][None]],
             all=[views[f"target.{name}"] for name in followed],
             source=[views[f"network.{name}"] for name in followed],
         )
+        slopes = parameters.views(parameters.optimizer.gradient)
+        weights, gradient = (named_weights(SoftWeights, _HEADS, of) for of in (views, slopes))
+        self._networks = SoftNetworks(weights, gradient, target, parameters.optimizer)
+        self._hyper = hyper
         self._space: SoftWorkspace | None = None
         self._steps = scripted(run_soft_steps)
-
-    @property
-    def scripted(self) -> bool:
+        self.scripted = self._steps is not run_soft_steps
         """Whether steps run without the interpreter's lock."""
-        return self._steps is not run_soft_steps
 
-    def run(self, hyper: SACCoefficients, drawn: Transitions, noise: torch.Tensor, steps: int) -> torch.Tensor:
-        """Learn from ``steps`` minibatches; returns a row of numbers for each."""
-        batch = len(noise) // steps
+    def run(self, drawn: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
+        """Learn from a minibatch for each step of ``noise`` [1, steps, B, c]; returns a row of numbers for each."""
+        batch = noise.shape[2]
         if self._space is None or any(layer.size(1) != batch for layer in self._space.pre):
-            self._space = new_soft_workspace(self._weights, batch)
-        statistics = noise.new_empty(steps, 6 + len(hyper.gammas))
-        self._steps(
-            hyper, self._weights, self._gradient, self._target, self._optimizer, self._space, drawn, noise, statistics
-        )
-        return statistics
+            self._space = new_soft_workspace(self._networks.weights, batch)
+        numbers: torch.Tensor = self._steps(self._hyper, self._networks, self._space, drawn, noise, learning_rate)
+        return numbers

@@ -7,12 +7,22 @@ actions, ``M`` the sizes of all branches, ``S`` reward streams, ``A`` is 1 or ``
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
 
-from tau_trainer.algorithms.accelerators.fused_sac import SoftTarget, back, named_weights, through, weigh
+from tau_trainer.algorithms.accelerators.fused_sac import (
+    SACCoefficients,
+    SoftTarget,
+    at_first_q,
+    at_outputs,
+    back,
+    compute_q_errors,
+    draw_actions,
+    expected_q,
+    named_weights,
+    through,
+)
 from tau_trainer.algorithms.accelerators.scripting import scripted
 from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatch
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
@@ -61,22 +71,13 @@ class NormalizedWorkspace(NamedTuple):
 
 
 class SACLNCoefficients(NamedTuple):
-    """Hyperparameters of one update."""
+    """The actions, and the hyperparameters."""
 
-    continuous: int
-    branches: list[int]
-    gammas: torch.Tensor
-    """[S]."""
-    aims: torch.Tensor
-    """[b]: the target entropy of each branch."""
-    first: torch.Tensor
-    """int64 [b]: first column of each branch."""
-    tau: float
+    soft: SACCoefficients
     pace: torch.Tensor
     """[1 + b]: speed of the logarithms of entropy coefficients, as a multiple of the weights' speed."""
     least: torch.Tensor
-    """[1 + b]: lower bounds of these logarithms."""
-    learning_rate: float
+    """[1 + b]: lower bounds of these logarithms, which change between updates."""
 
 
 def new_normalized_workspace(weights: NormalizedWeights, batch: int) -> NormalizedWorkspace:
@@ -146,125 +147,58 @@ def q_back(
             grad = torch.bmm(grad, weight[layer].transpose(1, 2))
 
 
-def worth_of(
-    target: SoftTarget, x: torch.Tensor, probability: torch.Tensor, branches: int, streams: int
-) -> torch.Tensor:
-    """Value [B, S] of inputs [B, D + c] by the smaller target, as the expectation over values of branches [B, M]."""
-    rows = x.size(0)
-    said = x.unsqueeze(0).expand(2, rows, x.size(1))
+def target_through(target: SoftTarget, x: torch.Tensor) -> torch.Tensor:
+    """Q' [2, B, S A] of inputs [B, D + c]."""
+    said = x.unsqueeze(0).expand(2, x.size(0), x.size(1))
     for layer in range(len(target.weight)):
         said = torch.baddbmm(target.bias[layer], said, target.weight[layer])
         if layer < len(target.weight) - 1:
             said = torch.relu(torch.native_layer_norm(said, [said.size(2)], None, None, 1e-5)[0])
-    if branches > 0:
-        said = (said.reshape(2, rows, streams, -1) * probability.unsqueeze(1)).sum(dim=3) / float(branches)
-    return torch.minimum(said[0], said[1])
+    return said
 
 
 def compute_normalized_gradient(
-    hyper: SACLNCoefficients,
+    hyper: SACCoefficients,
     networks: NormalizedNetworks,
     space: NormalizedWorkspace,
     batch: Transitions,
     noise: torch.Tensor,
 ) -> torch.Tensor:
-    """Write the gradient of one minibatch's losses; returns the numbers that :meth:`SACLN.learn` reports, [5 + S]."""
-    weights, gradient, target = networks.weights, networks.gradient, networks.target
-    size, rows, streams, count = hyper.continuous, noise.size(1), hyper.gammas.size(0), len(hyper.branches)
-    scale = 1.0 / float(rows)
-    coefficients = torch.exp(weights.log_coefficients)
+    """Write the gradient of one minibatch's losses; returns the numbers that :meth:`SACLN.learn` reports, [4 + S]."""
+    weights, gradient, size, rows = networks.weights, networks.gradient, hyper.continuous, noise.size(1)
     # The actor, for the observations and the next ones, in one product per layer.
     seen = torch.cat((batch.inputs[0], batch.following[0]))  # [2B, D]
     x = seen.unsqueeze(0)
     features = through(x, weights.body_weight, weights.body_bias, space.pre, space.post)[0]
     outputs = torch.addmm(weights.action_bias, features, weights.action_weight)  # [2B, 2c + M]
-    grad_outputs = torch.zeros_like(outputs[:rows])
-    cost = torch.zeros_like(outputs[:, 0])  # alpha log pi, [2B]
-    coefficient_loss = torch.zeros_like(coefficients[0])
-    entropy = torch.zeros_like(coefficient_loss)
-    both_noise = noise.reshape(2 * rows, size)
-    log_sigma, noisy, action = both_noise, both_noise, both_noise  # [2B, c]
-    if size > 0:
-        log_sigma = outputs[:, size : 2 * size].clamp(-20.0, 2.0)
-        noisy = torch.exp(log_sigma) * both_noise  # sigma times noise
-        raw = outputs[:, :size] + noisy
-        action = torch.tanh(raw)
-        # log pi = -e² / 2 - log sigma - log sqrt(2 pi) - 2 (log 2 - x - softplus(-2 x))
-        # Half of log pi, without log sigma and constants.
-        half = torch.addcmul(raw + torch.nn.functional.softplus(raw * -2.0), both_noise, both_noise, value=-0.25)
-        log_prob = (half * 2.0 - log_sigma).sum(dim=1) - float(size) * (0.9189385332046727 + 2.0 * math.log(2.0))
-        cost = log_prob * coefficients[0]
-        surplus = log_prob[:rows].mean() - float(size)  # above the target, an entropy of -c
-        gradient.log_coefficients[0] = -surplus
-        coefficient_loss = -weights.log_coefficients[0] * surplus
-        entropy = log_sigma[:rows].mean() + 1.4189385332046727
-    probability = outputs[:, 2 * size :]  # [2B, M]
-    log_probability = probability
-    if count > 0:
-        logits = probability.masked_fill(torch.cat((batch.forbidden, batch.forbidden_after)), -1e8)  # MASKED_LOGIT
-        parts = torch.split(logits, hyper.branches, dim=1)
-        log_probability = torch.cat([torch.log_softmax(part, dim=1) for part in parts], dim=1)
-        probability = torch.exp(log_probability)
-        begin = 0
-        for branch, width in enumerate(hyper.branches):
-            end, place = begin + width, coefficients.size(0) - count + branch
-            negative = (probability[:, begin:end] * log_probability[:, begin:end]).sum(dim=1)  # minus the entropy [2B]
-            cost = torch.addcmul(cost, negative, coefficients[place], value=1.0 / float(count))
-            lacking = negative[:rows].mean() + hyper.aims[branch]
-            gradient.log_coefficients[place] = lacking * (-1.0 / float(count))
-            coefficient_loss = coefficient_loss - weights.log_coefficients[place] * lacking / float(count)
-            entropy = entropy - negative[:rows].mean()
-            begin = end
+    forbidden = torch.cat((batch.forbidden, batch.forbidden_after))
+    drawn = draw_actions(hyper, outputs, noise.reshape(2 * rows, size), forbidden, weights.log_coefficients, rows)
+    gradient.log_coefficients.copy_(drawn.grad_log_coefficients)
     # y = r + gamma (min Q'(s', a') - alpha log pi(a'))
-    after = torch.cat((seen[rows:], action[rows:]), dim=1)  # [B, D + c]
-    worth = worth_of(target, after, probability[rows:], count, streams) - cost[rows:].unsqueeze(1)  # [B, S]
+    after = target_through(networks.target, torch.cat((seen[rows:], drawn.action[rows:]), dim=1))
+    after = expected_q(hyper, after, drawn.probability[rows:])  # [2, B, S]
+    worth = torch.minimum(after[0], after[1]) - drawn.cost[rows:].unsqueeze(1)  # [B, S]
     backup = torch.addcmul(batch.rewards, batch.goes_on * hyper.gammas, worth)
     # Q of the stored actions, and the first Q of the policy's actions.
     x_q = torch.cat((seen[:rows], batch.continuous), dim=1)
     x_q = x_q.unsqueeze(0).expand(2, rows, x_q.size(1))  # [2, B, D + c], a view
     q_features, means, scales = q_through(x_q, weights.q_body_weight, weights.q_body_bias, space.q_pre, space.q_post)
     taken = torch.baddbmm(weights.q_bias, q_features, weights.q_weight)  # [2, B, S A]
+    q, q_losses, grad_q = compute_q_errors(hyper, taken, backup, batch)
     first_weight = [weight[:1] for weight in weights.q_body_weight]
     first_bias = [bias[:1] for bias in weights.q_body_bias]
-    of_drawn = torch.cat((seen[:rows], action[:rows]), dim=1).unsqueeze(0)  # [1, B, D + c]
+    of_drawn = torch.cat((seen[:rows], drawn.action[:rows]), dim=1).unsqueeze(0)  # [1, B, D + c]
     drawn_features, drawn_means, drawn_scales = q_through(
         of_drawn, first_weight, first_bias, space.drawn_pre, space.drawn_post
     )
-    drawn = torch.addmm(weights.q_bias[0], drawn_features[0], weights.q_weight[0])  # [B, S A]
-    grad_q = torch.zeros_like(taken)
-    grad_drawn = torch.full_like(drawn, -scale / float(streams))  # of the policy's loss, at the first Q
-    if count > 0:
-        p, log_p = probability[:rows], log_probability[:rows]
-        by_stream = drawn.reshape(rows, streams, -1)  # [B, S, M]
-        expected = (by_stream * p.unsqueeze(1)).sum(dim=2) / float(count)  # [B, S]
-        first_q = by_stream.mean(dim=1)  # [B, M]
-        begin = 0
-        for branch, width in enumerate(hyper.branches):
-            end, place = begin + width, coefficients.size(0) - count + branch
-            # dL / d logit = p (w - sum p w) / (B b) with w = alpha log p - Q
-            of_branch = p[:, begin:end]
-            wanted = torch.addcmul(-first_q[:, begin:end], log_p[:, begin:end], coefficients[place])
-            wanted = wanted - (of_branch * wanted).sum(dim=1, keepdim=True)
-            grad_outputs[:, 2 * size + begin : 2 * size + end] = of_branch * wanted * (scale / float(count))
-            begin = end
-        chosen = (batch.discrete + hyper.first).unsqueeze(1).expand(rows, streams, count)  # int64 [B, S, b]
-        chosen = chosen.unsqueeze(0).expand(2, rows, streams, count)
-        q = taken.reshape(2, rows, streams, -1).gather(3, chosen).mean(dim=3)  # [2, B, S]
-        error = q - backup
-        weighted = weigh(error, batch)
-        upstream = (weighted * (scale / float(streams * count))).unsqueeze(3).expand(2, rows, streams, count)
-        grad_q.view(2, rows, streams, -1).scatter_(3, chosen, upstream)
-        # Weigh each value by its probability.
-        grad_drawn = (grad_drawn.view(rows, streams, -1) * p.unsqueeze(1) / float(count)).view(rows, -1)
-    else:
-        expected, q = drawn, taken
-        error = taken - backup
-        weighted = weigh(error, batch)
-        torch.mul(weighted, scale / float(streams), out=grad_q)
-    policy_loss = (cost[:rows] - expected.mean(dim=1)).mean()
+    first_q = torch.addmm(weights.q_bias[0], drawn_features[0], weights.q_weight[0])  # [B, S A]
+    probability = drawn.probability[:rows]
+    expected = expected_q(hyper, first_q.unsqueeze(0), probability)[0]  # [B, S]
+    policy_loss = (drawn.cost[:rows] - expected.mean(dim=1)).mean()
+    at_actions = drawn.action
     if size > 0:
         # Through the first Q to the actions.
-        weight, grad = weights.q_weight[:1], grad_drawn.unsqueeze(0)  # [1, H, S A], [1, B, S A]
+        weight, grad = weights.q_weight[:1], at_first_q(hyper, first_q, probability).unsqueeze(0)  # grad [1, B, S A]
         for step in range(len(first_weight)):
             layer = len(first_weight) - 1 - step
             grad = q_back_layer(
@@ -276,12 +210,7 @@ def compute_normalized_gradient(
             )
             weight = first_weight[layer]
         at_actions = torch.mm(grad[0], weight[0, weight.size(1) - size :].t())  # actions are the last inputs of Qs
-        alpha, squashed = coefficients[0] * scale, action[:rows]
-        # d log pi / d x = 2 tanh(x), and the slope of tanh is 1 - tanh²
-        at_raw = torch.addcmul(at_actions * (1.0 - squashed * squashed), squashed, alpha, value=2.0)
-        grad_outputs[:, :size] = at_raw  # [B, c]
-        inside = outputs[:rows, size : 2 * size].eq(log_sigma[:rows])  # no gradient for clamped values
-        grad_outputs[:, size : 2 * size] = (at_raw * noisy[:rows] - alpha) * inside
+    grad_outputs = at_outputs(hyper, drawn, weights.log_coefficients, first_q, at_actions)
     torch.mm(features[:rows].t(), grad_outputs, out=gradient.action_weight)
     torch.sum(grad_outputs, dim=[0], out=gradient.action_bias)
     if len(space.pre) > 0:
@@ -295,8 +224,7 @@ def compute_normalized_gradient(
         activations = space.q_pre, space.q_post, means, scales
         into = gradient.q_body_weight, gradient.q_body_bias
         q_back(x_q, at_features, weights.q_body_weight, activations, into)
-    single = torch.stack((policy_loss, coefficient_loss, entropy))
-    return torch.cat((single, 0.5 * (error * weighted).mean(dim=[1, 2]), q.mean(dim=[0, 1])))
+    return torch.cat((torch.stack((policy_loss, drawn.entropy)), q_losses, q.mean(dim=[0, 1])))
 
 
 def hasten(logarithms: torch.Tensor, before: torch.Tensor, pace: torch.Tensor, least: torch.Tensor) -> None:
@@ -310,27 +238,28 @@ def run_normalized_steps(
     space: NormalizedWorkspace,
     drawn: Transitions,
     noise: torch.Tensor,
-    statistics: torch.Tensor,
-) -> None:
-    """A gradient step for each row of ``statistics`` [steps, 5 + S], from as many minibatches of ``drawn``."""
-    steps, optimizer, target = statistics.size(0), networks.optimizer, networks.target
-    size, taken = noise.size(1) // steps, int(optimizer.step.item())  # read once: reading it at every step costs more
+    learning_rate: float,
+) -> torch.Tensor:
+    """Numbers [steps, 4 + S] of as many gradient steps as ``noise`` [2, steps, B, c] and ``drawn`` have minibatches."""
+    optimizer, target, steps, rows = networks.optimizer, networks.target, noise.size(1), noise.size(2)
+    taken = int(optimizer.step.item())  # read once: reading it at every step costs more
+    numbers: list[torch.Tensor] = []
     for index in range(steps):
-        begin, end = index * size, (index + 1) * size
-        batch, part = minibatch(drawn, begin, end), noise[:, begin:end]
-        statistics[index] = compute_normalized_gradient(hyper, networks, space, batch, part)
+        batch = minibatch(drawn, index * rows, (index + 1) * rows)
+        numbers.append(compute_normalized_gradient(hyper.soft, networks, space, batch, noise[:, index]))
         before = networks.weights.log_coefficients.clone()
-        optimizer_step(optimizer, hyper.learning_rate, taken + index + 1)
+        optimizer_step(optimizer, learning_rate, taken + index + 1)
         hasten(networks.weights.log_coefficients, before, hyper.pace, hyper.least)
         for place in range(len(target.all)):
-            target.all[place].lerp_(target.source[place], hyper.tau)
+            target.all[place].lerp_(target.source[place], hyper.soft.tau)
     optimizer.step.add_(steps)
+    return torch.stack(numbers)
 
 
 class FusedNormalizedSteps:
     """The fused path with its working memory."""
 
-    def __init__(self, module: NormalizedSoftActorCritic, parameters: FlatParameters) -> None:
+    def __init__(self, module: NormalizedSoftActorCritic, parameters: FlatParameters, hyper: SACLNCoefficients) -> None:
         views = parameters.views(parameters.optimizer.parameters)
         followed = [name.removeprefix("q_target.") for name in views if name.startswith("q_target.")]
         layers = [f"q_target.body.{layer}." for layer in range(len(module.q_target.body))]
@@ -343,19 +272,16 @@ class FusedNormalizedSteps:
         slopes = parameters.views(parameters.optimizer.gradient)
         weights, gradient = (named_weights(NormalizedWeights, _HEADS, of) for of in (views, slopes))
         self._networks = NormalizedNetworks(weights, gradient, target, parameters.optimizer)
+        self._hyper = hyper
         self._space: NormalizedWorkspace | None = None
         self._steps = scripted(run_normalized_steps)
-
-    @property
-    def scripted(self) -> bool:
+        self.scripted = self._steps is not run_normalized_steps
         """Whether steps run without the interpreter's lock."""
-        return self._steps is not run_normalized_steps
 
-    def run(self, hyper: SACLNCoefficients, drawn: Transitions, noise: torch.Tensor, steps: int) -> torch.Tensor:
-        """Learn from ``steps`` minibatches; returns a row of numbers for each."""
-        batch = noise.shape[1] // steps
+    def run(self, drawn: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
+        """Learn from a minibatch for each step of ``noise`` [2, steps, B, c]; returns a row of numbers for each."""
+        batch = noise.shape[2]
         if self._space is None or any(layer.size(1) != 2 * batch for layer in self._space.pre):
             self._space = new_normalized_workspace(self._networks.weights, batch)
-        statistics = noise.new_empty(steps, 5 + len(hyper.gammas))
-        self._steps(hyper, self._networks, self._space, drawn, noise, statistics)
-        return statistics
+        numbers: torch.Tensor = self._steps(self._hyper, self._networks, self._space, drawn, noise, learning_rate)
+        return numbers

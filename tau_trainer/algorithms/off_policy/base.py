@@ -6,6 +6,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -40,6 +41,16 @@ _REPLAY = "replay."
 """Prefix of the names of the replay memory's columns in a checkpoint."""
 _ENDS = "ends."
 _PRIORITIES = "priorities"
+
+
+class HandWritten(Protocol):
+    """Gradient steps that are written by hand."""
+
+    scripted: bool
+    """Whether they run without the interpreter's lock."""
+
+
+Steps = TypeVar("Steps", bound=HandWritten)
 
 
 class OffPolicy(Replayed):
@@ -91,6 +102,12 @@ class OffPolicy(Replayed):
     @abstractmethod
     def report(self, means: Sequence[float]) -> dict[str, float]:
         """Statistics by TensorBoard name, from the means of :meth:`learn`'s numbers."""
+
+    def by_hand(self, make: Callable[[], Steps], *, fused: bool) -> Steps | None:
+        """The hand-written steps of a plain network that learns in one process; None = torch's own differentiation."""
+        steps = make() if fused and self.network.plain and self.ranks.alone else None
+        self.holds_lock = steps is None or not steps.scripted or bool(self._beside)
+        return steps
 
     def normal(self, *shape: int) -> torch.Tensor:
         """Standard normal noise, float32; drawn on the CPU for engines, so that it is the same on every device."""

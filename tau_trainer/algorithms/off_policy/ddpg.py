@@ -21,20 +21,12 @@ from typing_extensions import override
 from tau_trainer.algorithms.accelerators.fused_ddpg import DDPGCoefficients, FusedSteps
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.off_policy.base import OffPolicy
-from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatches
+from tau_trainer.algorithms.off_policy.transitions import Transitions, half_squares, minibatches
 from tau_trainer.algorithms.parameters import follower, optimizer_step
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic
 from tau_trainer.settings import DDPGHyperparameters
-
-
-def squares(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
-    """Squared errors [E, n, S], weighted by a prioritized memory if there is one; it also learns the errors."""
-    if not len(batch.weights):
-        return error.square()
-    batch.errors.copy_(error.detach().abs().mean(dim=(0, 2)))  # [n]: mean over Qs and streams
-    return error.square() * batch.weights[None, :, None]
 
 
 class DDPG(OffPolicy):
@@ -63,9 +55,7 @@ class DDPG(OffPolicy):
         self._actor, self._q = self.parameters.part(actor), self.parameters.part(q)
         module = self.module
         self._follow = follower(module.target, module.network), follower(module.q_target, module.q)
-        self._fused = FusedSteps(self.parameters) if fused and self.network.plain and self.ranks.alone else None
-        self.large = len(self.network.encoders) > 0
-        self.holds_lock = self._fused is None or not self._fused.scripted
+        self._fused = self.by_hand(lambda: FusedSteps(self.parameters), fused=fused)
 
     @override
     def build(self) -> DeterministicActorCritic:
@@ -116,7 +106,7 @@ class DDPG(OffPolicy):
             value = module.q_target(module.q_target.see(batch.following), after).squeeze(3).amin(dim=0)
             goal = torch.addcmul(batch.rewards, batch.goes_on * self._gammas, value)  # [n, S]
         q = module.q(module.q.see(batch.inputs), batch.continuous).squeeze(3)  # [E, n, S]
-        return 0.5 * squares(q - goal, batch).mean(dim=(1, 2)), q
+        return half_squares(q - goal, batch), q
 
     def policy_loss(self, batch: Transitions, noise: torch.Tensor) -> torch.Tensor:
         """The loss of the actor, []: minus the first Q of its actions; no gradient reaches the Qs."""

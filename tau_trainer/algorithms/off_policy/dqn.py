@@ -66,10 +66,7 @@ class DQN(OffPolicy):
             raise SettingsError(text)
         super().__init__(setup)
         self._update = self.learning()
-        fused = fused and self.network.plain and self.ranks.alone
-        self._fused = FusedValueSteps(self.module, self.parameters) if fused else None
-        self.large = len(self.network.encoders) > 0
-        self.holds_lock = self._fused is None or not self._fused.scripted
+        self._fused = self.by_hand(lambda: FusedValueSteps(self.module, self.parameters), fused=fused)
 
     @override
     def unshared(self, ranks: int) -> str:

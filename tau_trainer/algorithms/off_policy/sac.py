@@ -25,8 +25,9 @@ number, which makes no difference to Adam.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import torch
 from typing_extensions import override
@@ -34,7 +35,13 @@ from typing_extensions import override
 from tau_trainer.algorithms.accelerators.fused_sac import FusedSoftSteps, SACCoefficients
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.off_policy.base import OffPolicy
-from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatches, targets, values_after
+from tau_trainer.algorithms.off_policy.transitions import (
+    Transitions,
+    half_squares,
+    minibatches,
+    targets,
+    values_after,
+)
 from tau_trainer.algorithms.parameters import follower
 from tau_trainer.metrics import keys
 from tau_trainer.models.distributions import (
@@ -45,9 +52,10 @@ from tau_trainer.models.distributions import (
     squashed_log_prob,
 )
 from tau_trainer.models.soft_actor_critic import SoftActorCritic
-from tau_trainer.settings import SACHyperparameters
+from tau_trainer.settings import SACHyperparameters, SACLNHyperparameters
 
 if TYPE_CHECKING:
+    from tau_trainer.algorithms.accelerators.fused_sac_ln import FusedNormalizedSteps
     from tau_trainer.models.heads import ActionHead
 
 DISCRETE_TARGET = 0.2
@@ -143,15 +151,6 @@ def of_drawn(q: torch.Tensor, head: ActionHead, drawn: SampledActions) -> torch.
     return (q * drawn.probability[:, None]).sum(dim=3) / len(branches) if branches else q.squeeze(3)
 
 
-def half_squares(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
-    """Half the mean square [E] of errors [E, n, S], weighted by transition; a prioritized memory learns the errors."""
-    squares = error.square()  # [E, n, S]
-    if len(batch.weights):
-        batch.errors.copy_(error.detach().abs().mean(dim=(0, 2)))
-        squares = squares * batch.weights[None, :, None]
-    return 0.5 * squares.mean(dim=(1, 2))
-
-
 def losses(
     module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gammas: torch.Tensor, n_step: int = 1
 ) -> SACLosses:
@@ -188,17 +187,78 @@ def losses(
     )
 
 
-def coefficients_by_key(values: Sequence[Any], branches: int) -> dict[str, Any]:
-    """Entropy coefficients by TensorBoard name: of the continuous actions, and the mean of those of the branches."""
-    result = dict[str, Any]()
-    if len(values) > branches:
-        result[keys.CONTINUOUS_COEFFICIENT] = values[0]
-    if branches:
-        result[keys.DISCRETE_COEFFICIENT] = sum(values[-branches:]) / branches
-    return result
+class SoftAlgorithm(OffPolicy):
+    """Gradient steps of soft actor-critic. A subclass builds its networks, has its losses, and moves its target.
+
+    Raises:
+        SettingsError: as :class:`.OffPolicy`.
+    """
+
+    data_parallel = True
+    soft = True
+    draws: ClassVar[int] = 1
+    """Number of actions that a gradient step draws for each transition."""
+    fused: FusedSoftSteps | FusedNormalizedSteps | None = None
+    """Hand-written steps, if the networks have them."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        hyper, choices = self.hyperparameters, self.network.action.choices
+        assert isinstance(hyper, SACHyperparameters | SACLNHyperparameters)
+        branches, device = choices.discrete_branches, self.device
+        self.coefficients = SACCoefficients(
+            continuous=choices.continuous_size,
+            branches=list(branches),
+            gammas=torch.tensor([stream.gamma for stream in self.streams], device=device),
+            aims=torch.tensor([DISCRETE_TARGET * math.log(size) for size in branches], device=device),
+            first=torch.tensor([begin for begin, _ in branch_bounds(branches)], dtype=torch.int64, device=device),
+            tau=hyper.tau,
+        )
+
+    @override
+    def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
+        rows, size = drawn.continuous.shape
+        # For all steps at once: one call.
+        noise = self.normal(self.draws, steps, rows // steps, size)
+        if self.fused is not None:
+            return self.fused.run(drawn, noise, learning_rate)
+        here = self.ranks.part(rows // steps)  # of each minibatch
+        each = zip(minibatches(drawn, steps, self.ranks), noise[:, :, here].unbind(dim=1), strict=True)
+        return torch.stack([self._step(batch, part, learning_rate) for batch, part in each])
+
+    def _step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
+        """A gradient step with torch's own differentiation, with ``noise`` [draws, n, c]."""
+        gradient = self.parameters.optimizer.gradient
+        gradient.zero_()
+        with torch.enable_grad():
+            loss, numbers = self.loss(batch, noise)
+            # All use the weights before the step, so one backward and one step serve all.
+            loss.backward()  # type: ignore[no-untyped-call]
+        self.ranks.mean(gradient)  # losses are means over rows; all ranks have equally many
+        self.descend(learning_rate)
+        return numbers.detach()
+
+    @abstractmethod
+    def loss(self, batch: Transitions, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The sum of all losses, differentiable, and the numbers to report."""
+
+    @abstractmethod
+    def descend(self, learning_rate: float) -> None:
+        """Take the optimizer's step, and let the target follow."""
+
+    def coefficients_by_key(self) -> dict[str, float]:
+        """Entropy coefficients by TensorBoard name: of continuous actions, and the mean of those of the branches."""
+        logarithms = self.parameters.views(self.parameters.optimizer.parameters)["log_coefficients"]
+        values, branches = logarithms.exp().tolist(), len(self.coefficients.branches)
+        result = dict[str, float]()
+        if len(values) > branches:
+            result[keys.CONTINUOUS_COEFFICIENT] = values[0]
+        if branches:
+            result[keys.DISCRETE_COEFFICIENT] = sum(values[-branches:]) / branches
+        return result
 
 
-class SAC(OffPolicy):
+class SAC(SoftAlgorithm):
     """The learner of one behavior.
 
     Args:
@@ -208,25 +268,12 @@ class SAC(OffPolicy):
     """
 
     name = "sac"
-    data_parallel = True
-    soft = True
     module: SoftActorCritic
 
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         super().__init__(setup)
-        self._own = SACHyperparameters.of(setup.settings.hyperparameters)
-        self._gammas = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
-        branches = self.network.action.choices.discrete_branches
-        self._branches = list(branches)
-        self._aims = torch.tensor([DISCRETE_TARGET * math.log(size) for size in branches], device=self.device)
-        self._begins = torch.tensor(
-            [begin for begin, _ in branch_bounds(branches)], dtype=torch.int64, device=self.device
-        )
         self._follow = follower(self.module.target, self.module.network)
-        fused = fused and self.network.plain and self.ranks.alone
-        self._fused = FusedSoftSteps(self.module, self.parameters) if fused else None
-        self.large = len(self.network.encoders) > 0
-        self.holds_lock = self._fused is None or not self._fused.scripted or bool(self._beside)
+        self.fused = self.by_hand(lambda: FusedSoftSteps(self.module, self.parameters, self.coefficients), fused=fused)
 
     @override
     def build(self) -> SoftActorCritic:
@@ -239,42 +286,26 @@ class SAC(OffPolicy):
         return self.module
 
     @override
-    def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
-        # For all steps at once: one call.
-        noise = self.normal(*drawn.continuous.shape)
-        if self._fused is not None:
-            size = self.network.action.choices.continuous_size
-            hyper = SACCoefficients(
-                size, self._branches, self._gammas, self._aims, self._begins, self._own.tau, learning_rate
-            )
-            return self._fused.run(hyper, drawn, noise, steps)
-        each = zip(minibatches(drawn, steps, self.ranks), noise.chunk(steps), strict=True)
-        here = self.ranks.part(len(noise) // steps)  # of each minibatch
-        return torch.stack([self._step(batch, part[here], learning_rate) for batch, part in each])
+    def loss(self, batch: Transitions, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        found = losses(self.module, batch, noise[0], self.coefficients.gammas, self.hyperparameters.n_step)
+        single = torch.stack((found.policy, found.value, found.entropy))
+        total = found.policy + found.value + found.q.sum() + found.coefficients
+        return total, torch.cat((single, found.q, found.values))
 
-    def _step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
-        """A gradient step with torch's own differentiation."""
-        self.parameters.optimizer.gradient.zero_()
-        with torch.enable_grad():
-            found = losses(self.module, batch, noise, self._gammas, self.hyperparameters.n_step)
-            # All use the weights before the step, so one backward and one step serve all.
-            (found.policy + found.value + found.q.sum() + found.coefficients).backward()  # type: ignore[no-untyped-call]
-        self.ranks.mean(self.parameters.optimizer.gradient)  # losses are means over rows; all ranks have equally many
+    @override
+    def descend(self, learning_rate: float) -> None:
         self.parameters.descend(learning_rate)
-        self._follow(self._own.tau)
-        single = torch.stack((found.policy, found.value, found.coefficients, found.entropy))
-        return torch.cat((single, found.q, found.values)).detach()
+        self._follow(self.coefficients.tau)
 
     @override
     def report(self, means: Sequence[float]) -> dict[str, float]:
-        policy, value, _, entropy, q1, q2, *values = means
-        result = {
+        policy, value, entropy, q1, q2, *values = means
+        return {
             keys.POLICY_LOSS: policy,
             keys.VALUE_LOSS: value,
             keys.Q1_LOSS: q1,
             keys.Q2_LOSS: q2,
             keys.POLICY_ENTROPY: entropy,
+            **self.coefficients_by_key(),
+            **{keys.value(stream.name): mean for stream, mean in zip(self.streams, values, strict=True)},
         }
-        coefficients = self.module.log_coefficients.detach().exp().tolist()
-        result |= coefficients_by_key(coefficients, self.network.action.choices.discrete_size)
-        return result | {keys.value(stream.name): mean for stream, mean in zip(self.streams, values, strict=True)}

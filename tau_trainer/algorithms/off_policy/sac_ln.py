@@ -33,22 +33,18 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.accelerators.fused_sac_ln import FusedNormalizedSteps, SACLNCoefficients, hasten
 from tau_trainer.algorithms.base import Setup, State
-from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.off_policy.return_scale import ReturnScale
 from tau_trainer.algorithms.off_policy.sac import (
-    DISCRETE_TARGET,
-    coefficients_by_key,
+    SoftAlgorithm,
     draw,
-    half_squares,
     of_drawn,
     of_taken,
 )
-from tau_trainer.algorithms.off_policy.transitions import Transitions, in_order, minibatches, targets, values_after
+from tau_trainer.algorithms.off_policy.transitions import Transitions, half_squares, in_order, targets, values_after
 from tau_trainer.algorithms.parameters import fitting, follower
 from tau_trainer.columns import Arrays
 from tau_trainer.memory import Rollout, TensorRollout
 from tau_trainer.metrics import keys
-from tau_trainer.models.distributions import branch_bounds
 from tau_trainer.models.observation_encoder import TowerFeatures
 from tau_trainer.models.soft_actor_critic import NormalizedSoftActorCritic
 from tau_trainer.settings import SACLNHyperparameters
@@ -119,7 +115,7 @@ def losses(
     )
 
 
-class SACLN(OffPolicy):
+class SACLN(SoftAlgorithm):
     """The learner of one behavior.
 
     Args:
@@ -129,31 +125,22 @@ class SACLN(OffPolicy):
     """
 
     name = "sac_ln"
-    data_parallel = True
-    soft = True
     masks_after = True
+    draws = 2
     module: NormalizedSoftActorCritic
 
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         super().__init__(setup)
-        self._own = SACLNHyperparameters.of(setup.settings.hyperparameters)
-        self._gammas = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
         self._returns = self._new_returns()
-        choices = self.network.action.choices
-        branches, continuous = choices.discrete_branches, bool(choices.continuous_size)
-        least = math.log(max(self._own.least_entcoef, 1e-8))
-        each = [(PACE, least)] * continuous + [(BRANCH_PACE, least + math.log(BRANCH_LEAST))] * len(branches)
-        self._pace, self._least = torch.tensor(each, device=self.device).T.contiguous()  # [1 + b] each
-        self._branches = list(branches)
-        self._aims = torch.tensor([DISCRETE_TARGET * math.log(size) for size in branches], device=self.device)
-        self._begins = torch.tensor(
-            [begin for begin, _ in branch_bounds(branches)], dtype=torch.int64, device=self.device
-        )
+        least = math.log(max(SACLNHyperparameters.of(self.hyperparameters).least_entcoef, 1e-8))
+        continuous, branches = bool(self.coefficients.continuous), len(self.coefficients.branches)
+        each = [(PACE, least)] * continuous + [(BRANCH_PACE, least + math.log(BRANCH_LEAST))] * branches
+        pace, self._least = torch.tensor(each, device=self.device).T.contiguous()  # [1 + b] each
+        self._numbers = SACLNCoefficients(self.coefficients, pace, self._least.clone())
         self._follow = follower(self.module.q_target, self.module.q)
-        fused = fused and self.network.plain and self.ranks.alone
-        self._fused = FusedNormalizedSteps(self.module, self.parameters) if fused else None
-        self.large = len(self.network.encoders) > 0
-        self.holds_lock = self._fused is None or not self._fused.scripted or bool(self._beside)
+        self.fused = self.by_hand(
+            lambda: FusedNormalizedSteps(self.module, self.parameters, self._numbers), fused=fused
+        )
 
     @override
     def build(self) -> NormalizedSoftActorCritic:
@@ -190,53 +177,37 @@ class SACLN(OffPolicy):
         self.module.rescale(self._returns.value)
         drawn = drawn._replace(rewards=drawn.rewards / self.module.scale)
         spread = torch.as_tensor(self._returns.spread, dtype=torch.float32, device=self.device)
-        least = self._least + spread.log()  # [1 + b]: lower bounds of the logarithms of entropy coefficients
-        # For all steps at once: one call.
-        noise = self.normal(2, *drawn.continuous.shape)  # [2, rows, c]
-        if self._fused is not None:
-            return self._fused.run(self._numbers(least, learning_rate), drawn, noise, steps)
-        each = zip(minibatches(drawn, steps, self.ranks), noise.chunk(steps, dim=1), strict=True)
-        here = self.ranks.part(noise.shape[1] // steps)  # of each minibatch
-        return torch.stack([self._step(batch, part[:, here], least, learning_rate) for batch, part in each])
+        torch.add(self._least, spread.log(), out=self._numbers.least)
+        return super().learn(drawn, steps, learning_rate)
 
-    def _numbers(self, least: torch.Tensor, learning_rate: float) -> SACLNCoefficients:
-        """The numbers of the hand-written step."""
-        size, tau = self.network.action.choices.continuous_size, self._own.tau
-        shared = self._branches, self._gammas, self._aims, self._begins
-        return SACLNCoefficients(size, *shared, tau, self._pace, least, learning_rate)
+    @override
+    def loss(self, batch: Transitions, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        found = losses(self.module, batch, noise, self.coefficients.gammas, self.hyperparameters.n_step)
+        numbers = torch.cat((torch.stack((found.policy, found.entropy)), found.q, found.values))
+        return found.policy + found.q.sum() + found.coefficients, numbers
 
-    def _step(self, batch: Transitions, noise: torch.Tensor, least: torch.Tensor, learning_rate: float) -> torch.Tensor:
-        """A gradient step with torch's own differentiation."""
-        self.parameters.optimizer.gradient.zero_()
-        with torch.enable_grad():
-            found = losses(self.module, batch, noise, self._gammas, self._own.n_step)
-            # All use the weights before the step, so one backward and one step serve all.
-            (found.policy + found.q.sum() + found.coefficients).backward()  # type: ignore[no-untyped-call]
-        self.ranks.mean(self.parameters.optimizer.gradient)  # losses are means over rows, all ranks have equally many
+    @override
+    def descend(self, learning_rate: float) -> None:
         logarithms = self.module.log_coefficients.data
         before = logarithms.clone()
         self.parameters.descend(learning_rate)
-        hasten(logarithms, before, self._pace, least)
-        self._follow(self._own.tau)
-        return torch.cat(
-            (torch.stack((found.policy, found.coefficients, found.entropy)), found.q, found.values)
-        ).detach()
+        hasten(logarithms, before, self._numbers.pace, self._numbers.least)
+        self._follow(self.coefficients.tau)
 
     @override
     def report(self, means: Sequence[float]) -> dict[str, float]:
-        policy, _, entropy, q1, q2, *values = means
+        policy, entropy, q1, q2, *values = means
         scale = float(self.module.scale)
-        result = {
+        named = zip(self.streams, values, strict=True)
+        return {
             keys.POLICY_LOSS: policy,
             keys.Q1_LOSS: q1,
             keys.Q2_LOSS: q2,
             keys.POLICY_ENTROPY: entropy,
             keys.RETURN_SCALE: scale,
+            **self.coefficients_by_key(),
+            **{keys.value(stream.name): mean * scale for stream, mean in named},
         }
-        coefficients = self.module.log_coefficients.detach().exp().tolist()
-        result |= coefficients_by_key(coefficients, self.network.action.choices.discrete_size)
-        named = zip(self.streams, values, strict=True)
-        return result | {keys.value(stream.name): mean * scale for stream, mean in named}
 
     @override
     def state(self) -> State:

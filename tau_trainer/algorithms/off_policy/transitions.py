@@ -142,3 +142,12 @@ def _order(batch: Transitions) -> torch.Tensor:
     """Order of the transitions and the next observations of the last ones: int64 [n + sequences]."""
     rows = torch.arange(len(batch.begins), device=batch.begins.device)
     return torch.cat((2 * rows, 2 * rows[_lasts(batch)] + 1)).argsort()
+
+
+def half_squares(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
+    """Half the mean square [E] of errors [E, n, S], weighted by transition; a prioritized memory learns the errors."""
+    squares = error.square()  # [E, n, S]
+    if len(batch.weights):
+        batch.errors.copy_(error.detach().abs().mean(dim=(0, 2)))
+        squares = squares * batch.weights[None, :, None]
+    return 0.5 * squares.mean(dim=(1, 2))

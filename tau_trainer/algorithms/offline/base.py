@@ -51,7 +51,7 @@ class Offline(OffPolicy):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self.holds_lock, self.large = True, len(self.network.encoders) > 0
+        self.holds_lock = True
         self.held_out = self._new_replay()
         """Transitions of the episodes that were set aside."""
         self._begins = torch.zeros(0)

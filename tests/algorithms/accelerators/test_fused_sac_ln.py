@@ -27,7 +27,7 @@ def test_three_steps_are_the_same(kind: str, layers: int, weighted: bool) -> Non
         found, wanted = (one.learn(rows, 3, 1e-3) for one, rows in ((ours, batch), (theirs, other)))
     np.testing.assert_allclose(batch.errors.numpy(), other.errors.numpy(), rtol=1e-4, atol=1e-5)
     assert (batch.errors > 0).all()
-    assert found.shape == (3, 7)
+    assert found.shape == (3, 6)
     np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)
     assert_same(ours, theirs, rtol=1e-4)
     assert int(ours.parameters.optimizer.step) == 3

@@ -228,7 +228,7 @@ def test_so_many_gradient_steps_for_so_many_decisions(
     def learn(_: SAC, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
         assert len(drawn.rewards) == steps * learner.hyperparameters.batch_size
         taken.extend([learning_rate] * steps)
-        return torch.zeros(steps, 7)
+        return torch.zeros(steps, 6)
 
     monkeypatch.setattr(SAC, "learn", learn)
     collector, found, seen = Collector(learner), [], []

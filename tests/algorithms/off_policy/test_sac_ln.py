@@ -165,7 +165,7 @@ def test_what_is_reported() -> None:
 def test_values_are_told_in_the_unit_of_rewards() -> None:
     learner = sac_ln(CONTINUOUS)
     trained(learner)
-    said = learner.report([0.0, 0.0, 0.0, 0.0, 0.0, 1.5])["Policy/Extrinsic Value"]
+    said = learner.report([0.0, 0.0, 0.0, 0.0, 1.5])["Policy/Extrinsic Value"]
     assert said == pytest.approx(1.5 * float(learner.module.scale))
 
 
