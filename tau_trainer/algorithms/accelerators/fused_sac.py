@@ -373,31 +373,45 @@ def run_soft_steps(
 
 
 class FusedSoftSteps:
-    """The fused path with its working memory."""
+    """The fused path with its working memory.
 
-    def __init__(self, module: SoftActorCritic, parameters: FlatParameters, hyper: SACCoefficients) -> None:
-        views = parameters.views(parameters.optimizer.parameters)
-        followed = [name.removeprefix("target.") for name in views if name.startswith("target.")]
-        critic = [f"target.body.{layer}" for layer in range(len(module.target.body))]
-        target = SoftTarget(
-            weight=[*(views[f"{name}.weight"][-1] for name in critic), views["target.value.weight"]],
-            bias=[*(views[f"{name}.bias"][-1] for name in critic), views["target.value.bias"][None]],
-            all=[views[f"target.{name}"] for name in followed],
-            source=[views[f"network.{name}"] for name in followed],
-        )
-        slopes = parameters.views(parameters.optimizer.gradient)
-        weights, gradient = (named_weights(SoftWeights, _HEADS, of) for of in (views, slopes))
-        self._networks = SoftNetworks(weights, gradient, target, parameters.optimizer)
-        self._hyper = hyper
-        self._space: SoftWorkspace | None = None
-        self._steps = scripted(run_soft_steps)
-        self.scripted = self._steps is not run_soft_steps
+    Args:
+        run: takes the steps.
+        hyper: its first argument.
+        networks: its second.
+        new_space: makes its third from the weights, for minibatches of a number of rows.
+    """
+
+    def __init__(
+        self, run: Callable[..., torch.Tensor], hyper: Any, networks: Any, new_space: Callable[[Any, int], Any]
+    ) -> None:
+        self._hyper, self._networks, self._new_space = hyper, networks, new_space
+        self._space: tuple[int, Any] = 0, None
+        self._steps = scripted(run)
+        self.scripted = self._steps is not run
         """Whether steps run without the interpreter's lock."""
 
     def run(self, drawn: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
-        """Learn from a minibatch for each step of ``noise`` [1, steps, B, c]; returns a row of numbers for each."""
-        batch = noise.shape[2]
-        if self._space is None or any(layer.size(1) != batch for layer in self._space.pre):
-            self._space = new_soft_workspace(self._networks.weights, batch)
-        numbers: torch.Tensor = self._steps(self._hyper, self._networks, self._space, drawn, noise, learning_rate)
-        return numbers
+        """Learn from a minibatch for each step of ``noise`` [draws, steps, B, c]; returns a row of numbers for each."""
+        rows = noise.shape[2]
+        if self._space[0] != rows:
+            self._space = rows, self._new_space(self._networks.weights, rows)
+        found: torch.Tensor = self._steps(self._hyper, self._networks, self._space[1], drawn, noise, learning_rate)
+        return found
+
+
+def soft_steps(module: SoftActorCritic, parameters: FlatParameters, hyper: SACCoefficients) -> FusedSoftSteps:
+    """The hand-written steps of ``sac``."""
+    views = parameters.views(parameters.optimizer.parameters)
+    followed = [name.removeprefix("target.") for name in views if name.startswith("target.")]
+    critic = [f"target.body.{layer}" for layer in range(len(module.target.body))]
+    target = SoftTarget(
+        weight=[*(views[f"{name}.weight"][-1] for name in critic), views["target.value.weight"]],
+        bias=[*(views[f"{name}.bias"][-1] for name in critic), views["target.value.bias"][None]],
+        all=[views[f"target.{name}"] for name in followed],
+        source=[views[f"network.{name}"] for name in followed],
+    )
+    slopes = parameters.views(parameters.optimizer.gradient)
+    weights, gradient = (named_weights(SoftWeights, _HEADS, of) for of in (views, slopes))
+    networks = SoftNetworks(weights, gradient, target, parameters.optimizer)
+    return FusedSoftSteps(run_soft_steps, hyper, networks, new_soft_workspace)

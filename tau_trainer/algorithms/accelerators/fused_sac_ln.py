@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 
 from tau_trainer.algorithms.accelerators.fused_sac import (
+    FusedSoftSteps,
     SACCoefficients,
     SoftTarget,
     at_first_q,
@@ -23,7 +24,6 @@ from tau_trainer.algorithms.accelerators.fused_sac import (
     named_weights,
     through,
 )
-from tau_trainer.algorithms.accelerators.scripting import scripted
 from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatch
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
 from tau_trainer.models.soft_actor_critic import TWINS, NormalizedSoftActorCritic
@@ -256,32 +256,20 @@ def run_normalized_steps(
     return torch.stack(numbers)
 
 
-class FusedNormalizedSteps:
-    """The fused path with its working memory."""
-
-    def __init__(self, module: NormalizedSoftActorCritic, parameters: FlatParameters, hyper: SACLNCoefficients) -> None:
-        views = parameters.views(parameters.optimizer.parameters)
-        followed = [name.removeprefix("q_target.") for name in views if name.startswith("q_target.")]
-        layers = [f"q_target.body.{layer}." for layer in range(len(module.q_target.body))]
-        target = SoftTarget(
-            weight=[views[f"{name}weight"] for name in (*layers, "q_target.")],
-            bias=[views[f"{name}bias"] for name in (*layers, "q_target.")],
-            all=[views[f"q_target.{name}"] for name in followed],
-            source=[views[f"q.{name}"] for name in followed],
-        )
-        slopes = parameters.views(parameters.optimizer.gradient)
-        weights, gradient = (named_weights(NormalizedWeights, _HEADS, of) for of in (views, slopes))
-        self._networks = NormalizedNetworks(weights, gradient, target, parameters.optimizer)
-        self._hyper = hyper
-        self._space: NormalizedWorkspace | None = None
-        self._steps = scripted(run_normalized_steps)
-        self.scripted = self._steps is not run_normalized_steps
-        """Whether steps run without the interpreter's lock."""
-
-    def run(self, drawn: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
-        """Learn from a minibatch for each step of ``noise`` [2, steps, B, c]; returns a row of numbers for each."""
-        batch = noise.shape[2]
-        if self._space is None or any(layer.size(1) != 2 * batch for layer in self._space.pre):
-            self._space = new_normalized_workspace(self._networks.weights, batch)
-        numbers: torch.Tensor = self._steps(self._hyper, self._networks, self._space, drawn, noise, learning_rate)
-        return numbers
+def normalized_steps(
+    module: NormalizedSoftActorCritic, parameters: FlatParameters, hyper: SACLNCoefficients
+) -> FusedSoftSteps:
+    """The hand-written steps of ``sac_ln``."""
+    views = parameters.views(parameters.optimizer.parameters)
+    followed = [name.removeprefix("q_target.") for name in views if name.startswith("q_target.")]
+    layers = [f"q_target.body.{layer}." for layer in range(len(module.q_target.body))]
+    target = SoftTarget(
+        weight=[views[f"{name}weight"] for name in (*layers, "q_target.")],
+        bias=[views[f"{name}bias"] for name in (*layers, "q_target.")],
+        all=[views[f"q_target.{name}"] for name in followed],
+        source=[views[f"q.{name}"] for name in followed],
+    )
+    slopes = parameters.views(parameters.optimizer.gradient)
+    weights, gradient = (named_weights(NormalizedWeights, _HEADS, of) for of in (views, slopes))
+    networks = NormalizedNetworks(weights, gradient, target, parameters.optimizer)
+    return FusedSoftSteps(run_normalized_steps, hyper, networks, new_normalized_workspace)

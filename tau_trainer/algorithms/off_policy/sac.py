@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.accelerators.fused_sac import FusedSoftSteps, SACCoefficients
+from tau_trainer.algorithms.accelerators.fused_sac import FusedSoftSteps, SACCoefficients, soft_steps
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.off_policy.transitions import (
@@ -55,7 +55,6 @@ from tau_trainer.models.soft_actor_critic import SoftActorCritic
 from tau_trainer.settings import SACHyperparameters, SACLNHyperparameters
 
 if TYPE_CHECKING:
-    from tau_trainer.algorithms.accelerators.fused_sac_ln import FusedNormalizedSteps
     from tau_trainer.models.heads import ActionHead
 
 DISCRETE_TARGET = 0.2
@@ -198,7 +197,7 @@ class SoftAlgorithm(OffPolicy):
     soft = True
     draws: ClassVar[int] = 1
     """Number of actions that a gradient step draws for each transition."""
-    fused: FusedSoftSteps | FusedNormalizedSteps | None = None
+    fused: FusedSoftSteps | None = None
     """Hand-written steps, if the networks have them."""
 
     def __init__(self, setup: Setup) -> None:
@@ -273,7 +272,7 @@ class SAC(SoftAlgorithm):
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         super().__init__(setup)
         self._follow = follower(self.module.target, self.module.network)
-        self.fused = self.by_hand(lambda: FusedSoftSteps(self.module, self.parameters, self.coefficients), fused=fused)
+        self.fused = self.by_hand(lambda: soft_steps(self.module, self.parameters, self.coefficients), fused=fused)
 
     @override
     def build(self) -> SoftActorCritic:

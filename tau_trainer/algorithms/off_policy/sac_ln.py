@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.accelerators.fused_sac_ln import FusedNormalizedSteps, SACLNCoefficients, hasten
+from tau_trainer.algorithms.accelerators.fused_sac_ln import SACLNCoefficients, hasten, normalized_steps
 from tau_trainer.algorithms.base import Setup, State
 from tau_trainer.algorithms.off_policy.return_scale import ReturnScale
 from tau_trainer.algorithms.off_policy.sac import (
@@ -138,9 +138,7 @@ class SACLN(SoftAlgorithm):
         pace, self._least = torch.tensor(each, device=self.device).T.contiguous()  # [1 + b] each
         self._numbers = SACLNCoefficients(self.coefficients, pace, self._least.clone())
         self._follow = follower(self.module.q_target, self.module.q)
-        self.fused = self.by_hand(
-            lambda: FusedNormalizedSteps(self.module, self.parameters, self._numbers), fused=fused
-        )
+        self.fused = self.by_hand(lambda: normalized_steps(self.module, self.parameters, self._numbers), fused=fused)
 
     @override
     def build(self) -> NormalizedSoftActorCritic:
