@@ -10,7 +10,7 @@ from typing import overload
 
 import torch
 
-from tau_trainer.algorithms.batched import Acted, TensorActor
+from tau_trainer.algorithms.batched import Acted, ActorInput, TensorActor
 from tau_trainer.envs.batched import BatchedEnv, BatchedStep, State
 from tau_trainer.envs.faults import place_of
 from tau_trainer.errors import EngineError, TauError, is_out_of_memory
@@ -119,10 +119,7 @@ def act_together(
     """
     acted = {
         name: actor.act(
-            _of(observations, agents),
-            _of(mask, agents),
-            _of(present, agents),
-            state=states.get(name),
+            ActorInput(_of(observations, agents), _of(mask, agents), _of(present, agents), states.get(name)),
             deterministic=name in deterministic,
         )
         for name, (actor, agents) in policies.items()

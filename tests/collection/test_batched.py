@@ -8,7 +8,7 @@ import pytest
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.batched import Acted, TensorActor
+from tau_trainer.algorithms.batched import Acted, ActorInput, TensorActor
 from tau_trainer.collection.batched import UNSEEN, BatchedCollector
 from tau_trainer.errors import EngineError
 from tests.envs.batched.counting import Counting
@@ -23,20 +23,12 @@ class Drawn(TensorActor):
         self.generator = torch.Generator().manual_seed(seed)
 
     @override
-    def act(
-        self,
-        observations: torch.Tensor,
-        mask: torch.Tensor | None,
-        present: torch.Tensor | None = None,
-        *,
-        state: torch.Tensor | None = None,
-        deterministic: bool = False,
-    ) -> Acted:
-        assert mask is not None
-        assert present is not None
-        self.seen.append(observations)
-        self.present.append(present)
-        drawn = torch.rand(mask.shape, generator=self.generator) * mask
+    def act(self, seen: ActorInput, *, deterministic: bool = False) -> Acted:
+        assert seen.mask is not None
+        assert seen.present is not None
+        self.seen.append(seen.observations)
+        self.present.append(seen.present)
+        drawn = torch.rand(seen.mask.shape, generator=self.generator) * seen.mask
         return Acted(drawn.argmax(dim=2), {"best": drawn.amax(dim=2)})
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.batched import Acted, TensorActor
+from tau_trainer.algorithms.batched import Acted, ActorInput, TensorActor
 from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.evaluation.batched import EVALUATION_SEED, BatchedEvaluation
 from tau_trainer.settings.run import RunSettings
@@ -22,17 +22,9 @@ class Constant(TensorActor):
         self.action = action
 
     @override
-    def act(
-        self,
-        observations: torch.Tensor,
-        mask: torch.Tensor | None,
-        present: torch.Tensor | None = None,
-        *,
-        state: torch.Tensor | None = None,
-        deterministic: bool = False,
-    ) -> Acted:
+    def act(self, seen: ActorInput, *, deterministic: bool = False) -> Acted:
         assert deterministic
-        return Acted(torch.full(observations.shape[:2], self.action))
+        return Acted(torch.full(seen.observations.shape[:2], self.action))
 
 
 class Third(TensorActor):
@@ -43,17 +35,9 @@ class Third(TensorActor):
         return torch.zeros(envs, agents, 1, 1)
 
     @override
-    def act(
-        self,
-        observations: torch.Tensor,
-        mask: torch.Tensor | None,
-        present: torch.Tensor | None = None,
-        *,
-        state: torch.Tensor | None = None,
-        deterministic: bool = False,
-    ) -> Acted:
-        assert state is not None
-        return Acted((state == 2.0).long().flatten(1), state=state + 1.0)
+    def act(self, seen: ActorInput, *, deterministic: bool = False) -> Acted:
+        assert seen.state is not None
+        return Acted((seen.state == 2.0).long().flatten(1), state=seen.state + 1.0)
 
 
 @dataclass

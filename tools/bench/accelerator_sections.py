@@ -29,7 +29,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 from tau_trainer import load_batched
 from tau_trainer.algorithms import Setup
 from tau_trainer.algorithms.autograd import AutogradEpochs
-from tau_trainer.algorithms.batched import TensorActor
+from tau_trainer.algorithms.batched import ActorInput, TensorActor
 from tau_trainer.algorithms.batched.population import Population
 from tau_trainer.envs.batched import BatchedEnv, registry
 from tau_trainer.memory import TensorRollout
@@ -223,7 +223,7 @@ def _population(count: int, plan: Plan) -> tuple[float, ...]:
     never = torch.zeros(shape, dtype=torch.bool, device=plan.device)
 
     def step() -> None:
-        acted = [population.act(each, None) for each in observations]
+        acted = [population.act(ActorInput(each)) for each in observations]
         rollout = TensorRollout(
             observations=observations,
             actions=torch.stack([each.actions for each in acted]),

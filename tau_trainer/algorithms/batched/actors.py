@@ -9,7 +9,7 @@ import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.batched.acting import ActionSpace, Drawn, ToEnv, draw, inputs_of, noise_of
-from tau_trainer.algorithms.batched.contract import Acted, TensorActor
+from tau_trainer.algorithms.batched.contract import Acted, ActorInput, TensorActor
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.exploration.values import Greedy
 from tau_trainer.models.actor_critic import MEMORY, NetworkOutput
@@ -50,26 +50,18 @@ class SamplingActor(TensorActor):
 
     @override
     @torch.no_grad()
-    def act(
-        self,
-        observations: torch.Tensor,
-        mask: torch.Tensor | None,
-        present: torch.Tensor | None = None,
-        *,
-        state: torch.Tensor | None = None,
-        deterministic: bool = False,
-    ) -> Acted:
-        envs, agents = observations.shape[:2]
+    def act(self, seen: ActorInput, *, deterministic: bool = False) -> Acted:
+        envs, agents = seen.observations.shape[:2]
         count = envs * agents
-        rows = observations.flatten(0, 1)  # [E A, *obs]
-        # bool [E A, M].
-        forbidden = None if mask is None else forbidden_of(mask.reshape(count, -1), self._choices.discrete_branches)
+        rows = seen.observations.flatten(0, 1)  # [E A, *obs]
+        mask = None if seen.mask is None else seen.mask.reshape(count, -1)
+        forbidden = None if mask is None else forbidden_of(mask, self._choices.discrete_branches)  # bool [E A, M]
         still = deterministic or self._deterministic
         # Also drawn for agents that have left, so that draws do not depend on which agents are there.
         noise = None if still else self._noise(envs, agents)
-        state = self.fresh_state(envs, agents) if state is None else state
+        state = self.fresh_state(envs, agents) if seen.state is None else seen.state
         before = None if state is None else state.flatten(0, 1)  # [E A, towers, M]
-        some = self._deciding(present)
+        some = self._deciding(seen.present)
         if some is None:
             drawn, after = (self._decide if still else self._sampled)(rows, forbidden, noise, before)
         else:
@@ -102,11 +94,11 @@ class SamplingActor(TensorActor):
         return noise.view(envs * ranks.count, agents, -1)[ranks.share(envs * ranks.count)].flatten(0, 1)
 
     @override
-    def compile(self, observations: torch.Tensor, mask: torch.Tensor | None) -> None:
+    def compile(self, seen: ActorInput) -> None:
         drawn = self.generator.get_state()
         self._sampled = torch.compile(self._decide, dynamic=False)  # E and A never change, so one compilation serves
         try:
-            self.act(observations, mask)  # with a fresh state
+            self.act(seen)  # with a fresh state
         except Exception:
             self._sampled = self._decide
             raise
@@ -153,22 +145,14 @@ class ExploringActor(TensorActor):
 
     @override
     @torch.no_grad()
-    def act(
-        self,
-        observations: torch.Tensor,
-        mask: torch.Tensor | None,
-        present: torch.Tensor | None = None,
-        *,
-        state: torch.Tensor | None = None,
-        deterministic: bool = False,
-    ) -> Acted:
+    def act(self, seen: ActorInput, *, deterministic: bool = False) -> Acted:
         algorithm, network = self._algorithm, self._algorithm.network
-        envs, agents = observations.shape[:2]
-        rows = observations.reshape(envs * agents, -1)  # [E A, D]
+        envs, agents = seen.observations.shape[:2]
+        rows = seen.observations.reshape(envs * agents, -1)  # [E A, D]
         outputs = network.outputs(network.normalize([rows]))  # means [E A, c], or values of all branches [E A, M]
         best = torch.tanh(outputs[:, : self._choices.continuous_size])  # [E A, c]
         numbers, branches = algorithm.exploring(), self._choices.discrete_branches
-        forbidden = None if mask is None else forbidden_of(mask.reshape(envs * agents, -1), branches)
+        forbidden = None if seen.mask is None else forbidden_of(seen.mask.reshape(envs * agents, -1), branches)
         if self._choices.continuous_size and not deterministic:
             best = self._exploration.perturb(best, numbers, {}, algorithm.generator)[0].clamp(-1.0, 1.0)
         explored = self._greedy if deterministic else self._exploration

@@ -24,6 +24,23 @@ class Acted:
     """Recurrent state after the decisions, to pass back at the next ones: see :meth:`TensorActor.fresh_state`."""
 
 
+@dataclass(frozen=True, slots=True)
+class ActorInput:
+    """What decides about one decision of every agent of every copy."""
+
+    observations: torch.Tensor
+    """[E, A, *obs]."""
+    mask: torch.Tensor | None = None
+    """bool [E, A, k], the allowed values; None: all."""
+    present: torch.Tensor | None = None
+    """bool [E, A], whether agents are there; decisions of others do not matter. None: all are."""
+    state: torch.Tensor | None = None
+    """Recurrent state after the last decisions, or in restarted copies the :meth:`TensorActor.fresh_state`.
+
+    None: all have restarted.
+    """
+
+
 class TensorActor(ABC):
     """Decides for one policy's agents in all copies."""
 
@@ -35,25 +52,8 @@ class TensorActor(ABC):
         return None
 
     @abstractmethod
-    def act(
-        self,
-        observations: torch.Tensor,
-        mask: torch.Tensor | None,
-        present: torch.Tensor | None = None,
-        *,
-        state: torch.Tensor | None = None,
-        deterministic: bool = False,
-    ) -> Acted:
-        """One decision for every agent of every copy.
+    def act(self, seen: ActorInput, *, deterministic: bool = False) -> Acted:
+        """One decision for every agent; ``deterministic``: the most likely action instead of a random one."""
 
-        Args:
-            observations: [E, A, *obs].
-            mask: bool [E, A, k], the allowed values; None: all.
-            present: bool [E, A], whether agents are there; decisions of others do not matter. None: all are.
-            state: recurrent state after these agents' last decisions, with that of :meth:`fresh_state` in copies that
-                have restarted since; None: all have.
-            deterministic: the most likely action instead of a random one.
-        """
-
-    def compile(self, observations: torch.Tensor, mask: torch.Tensor | None) -> None:  # noqa: B027 perhaps nothing
-        """Compile :meth:`act` (not the deterministic one) now, for inputs like these; nothing else changes."""
+    def compile(self, seen: ActorInput) -> None:  # noqa: B027 perhaps nothing
+        """Compile :meth:`act` (not the deterministic one) now, for inputs like this; nothing else changes."""

@@ -29,7 +29,7 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.base import State
 from tau_trainer.algorithms.batched.acting import Drawn, ToEnv, draw
-from tau_trainer.algorithms.batched.contract import Acted, TensorActor
+from tau_trainer.algorithms.batched.contract import Acted, ActorInput, TensorActor
 from tau_trainer.algorithms.batched.stacked import STACKED, StackedNetwork, StackedNormalizer, StackedParameters
 from tau_trainer.algorithms.minibatches import Coefficients, exact
 from tau_trainer.algorithms.parameters import fitting
@@ -171,15 +171,7 @@ class Population(TensorActor):
 
     @override
     @torch.no_grad()
-    def act(
-        self,
-        observations: torch.Tensor,
-        mask: torch.Tensor | None,
-        present: torch.Tensor | None = None,
-        *,
-        state: torch.Tensor | None = None,
-        deterministic: bool = False,
-    ) -> Acted:
+    def act(self, seen: ActorInput, *, deterministic: bool = False) -> Acted:
         choices = self._action.choices
         # A hash of seed and step, without state.
         draws = Draws(self._seeds, torch.zeros_like(self._seeds), torch.full_like(self._seeds, self.steps))
@@ -188,7 +180,7 @@ class Population(TensorActor):
         def decide(part: tuple[slice, StackedNetwork]) -> Drawn:
             some, network = part
             # Means or logits [n E, c + M] of this part's members.
-            outputs = network.outputs(network.normalize([observations[some].flatten(1)]))
+            outputs = network.outputs(network.normalize([seen.observations[some].flatten(1)]))
             return draw(network.action, outputs, None, None if deterministic else noise[some])
 
         parts = self._each(decide, self._parts)
@@ -196,7 +188,7 @@ class Population(TensorActor):
         self.steps += 1
         self.moves += 1
         # A frozen member may act NaN, which must not stop its environment.
-        actions = torch.nan_to_num(self._to_env(drawn, len(observations), 1))
+        actions = torch.nan_to_num(self._to_env(drawn, len(seen.observations), 1))
         # [P E, 1, ...]: one agent per copy.
         return Acted(actions, {name: values.unsqueeze(1) for name, values in drawn._asdict().items()})
 

@@ -17,7 +17,7 @@ import torch
 from pydantic import BaseModel
 from typing_extensions import override
 
-from tau_trainer.algorithms.batched import TensorActor
+from tau_trainer.algorithms.batched import ActorInput, TensorActor
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.envs.batched.registry import make
@@ -69,7 +69,7 @@ class Best:
     def __call__(self, view: View) -> torch.Tensor:
         """See :data:`Player`."""
         rows, choices = self.env.seen(view)
-        actions = self._actor.act(rows[:, None], choices[:, None], deterministic=True).actions[:, 0]
+        actions = self._actor.act(ActorInput(rows[:, None], choices[:, None]), deterministic=True).actions[:, 0]
         going = ((view.points[..., 0] >= 0).sum(dim=1) > 1).to(torch.int64)
         self.counts = self.counts.index_add(0, actions, going)
         return actions

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import torch
 
-from tau_trainer.algorithms.batched import TensorActor
+from tau_trainer.algorithms.batched import ActorInput, TensorActor
 from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.settings.tasks import Compile
 
@@ -64,7 +64,7 @@ def choose(
             observations, mask = env.observe(env.state), env.mask
             for actor, agents in actors:
                 theirs = list(agents)
-                actor.compile(observations[:, theirs], None if mask is None else mask[:, theirs])
+                actor.compile(ActorInput(observations[:, theirs], None if mask is None else mask[:, theirs]))
     except Exception as error:  # a compiler, or a machine without one, can raise anything
         env.played = eager  # type: ignore[method-assign]
         why = next(iter(str(error).splitlines()), "")

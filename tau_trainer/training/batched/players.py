@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.batched import Acted, TensorActor
+from tau_trainer.algorithms.batched import Acted, ActorInput, TensorActor
 from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.envs.batched.players import make_player
 
@@ -23,13 +22,5 @@ class FixedPlayer(TensorActor):
         self._env, self._player = env, make_player(name, env, agents)
 
     @override
-    def act(
-        self,
-        observations: torch.Tensor,
-        mask: torch.Tensor | None,
-        present: torch.Tensor | None = None,
-        *,
-        state: torch.Tensor | None = None,
-        deterministic: bool = False,
-    ) -> Acted:
-        return Acted(self._player(observations, mask, self._env.state))
+    def act(self, seen: ActorInput, *, deterministic: bool = False) -> Acted:
+        return Acted(self._player(seen.observations, seen.mask, self._env.state))

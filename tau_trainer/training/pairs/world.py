@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tau_trainer.algorithms.batched import ActorInput
 from tau_trainer.algorithms.batched.population import Population
 from tau_trainer.algorithms.parameters import fitting
 from tau_trainer.collection.batched import RolloutRows
@@ -130,7 +131,7 @@ class World:
                 env.state, self._observations, population.steps = before
                 return None
             observations, present = self._observations, env.state["present"]
-            acted = population.act(observations, None, deterministic=deterministic)
+            acted = population.act(ActorInput(observations), deterministic=deterministic)
             if any(self.payment.hidden):
                 targets.append(self._task.batched_target(env))
             found = env.step(acted.actions)

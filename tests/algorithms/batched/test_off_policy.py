@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from typing_extensions import override
 
 from tau_trainer.algorithms.base import Setup, TensorCopies, make_algorithm
+from tau_trainer.algorithms.batched import ActorInput
 from tau_trainer.algorithms.batched.acting import ActionSpace, spec_of
 from tau_trainer.algorithms.batched.actors import actor_of
 from tau_trainer.algorithms.off_policy.base import OffPolicy
@@ -134,7 +135,7 @@ def test_learns_and_goes_on_bit_for_bit(kind: str, space: str) -> None:
     actors = [actor_of(each, SPACES.get(space, SPACES["box"])) for each in (learner, again)]
     for turn in range(2):
         seen = torch.randn(E, A, D)
-        first, second = (actor.act(seen, None) for actor in actors)
+        first, second = (actor.act(ActorInput(seen)) for actor in actors)
         assert torch.equal(first.actions, second.actions)
         for each in (learner, again):
             learn(each, rollout_of(each, seed=7 + turn), 0.4)
@@ -365,7 +366,7 @@ def test_acts_greedily_among_what_is_allowed() -> None:
     actor = actor_of(learner, space)
     observations, mask = torch.randn(4, 2, 2), torch.rand(4, 2, 5) < 0.5
     mask[0] = False  # where nothing is allowed, everything is
-    acted = actor.act(observations, mask, deterministic=True)
+    acted = actor.act(ActorInput(observations, mask), deterministic=True)
     assert acted.actions.shape == (4, 2, 2)
     assert torch.equal(acted.kept["discrete"], acted.actions)
     values = learner.network.outputs([observations.flatten(0, 1)])
@@ -375,7 +376,7 @@ def test_acts_greedily_among_what_is_allowed() -> None:
             best = torch.where(free, said[part], -torch.inf).argmax()
             assert acted.actions.flatten(0, 1)[row, branch] == best
     before = learner.generator.get_state()
-    actor.act(observations, mask, deterministic=True)
+    actor.act(ActorInput(observations, mask), deterministic=True)
     assert (learner.generator.get_state() == before).all()  # an evaluation changes no run
 
 
@@ -388,11 +389,11 @@ def test_continuous_actions_are_disturbed_within_their_bounds(kind: str) -> None
     actor = actor_of(learner, SPACES["box"])
     seen = torch.randn(5000, 1, D)
     mean = torch.tanh(torch.tensor([0.3, -2.0]))
-    acted = actor.act(seen, None, deterministic=True)
+    acted = actor.act(ActorInput(seen), deterministic=True)
     assert acted.kept.keys() == {"continuous"}, "probabilities are for those that learn from them"
     torch.testing.assert_close(acted.kept["continuous"], mean.expand(5000, 1, 2))
     torch.testing.assert_close(acted.actions[0, 0], torch.stack((mean[0], 2 + 2 * mean[1])))  # of -1 ... 1 and 0 ... 4
-    kept = actor.act(seen, None).kept["continuous"][:, 0]
+    kept = actor.act(ActorInput(seen)).kept["continuous"][:, 0]
     if kind == "sac":
         raw = torch.atanh(kept.double().clamp(-1 + 1e-7, 1 - 1e-7))
         torch.testing.assert_close(raw.mean(dim=0), torch.tensor([0.3, -2.0]).double(), atol=0.1, rtol=0)
@@ -541,7 +542,7 @@ def test_an_update_waits_for_the_device_only_when_all_its_steps_are_taken(
     with Waits(learner) as waits:
         assert keys.MINIBATCHES in learn(learner, rollout)
         there = len(waits.found)
-        actor.act(rollout.after, rollout.after_mask)
+        actor.act(ActorInput(rollout.after, rollout.after_mask))
     assert before == [[]], "one check, and no wait before it"
     assert 0 < there == len(waits.found), "acting waits for nothing"
 

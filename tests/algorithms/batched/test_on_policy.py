@@ -13,6 +13,7 @@ import torch
 from gymnasium import spaces
 
 from tau_trainer.algorithms.base import Setup, TensorCopies, make_algorithm
+from tau_trainer.algorithms.batched import ActorInput
 from tau_trainer.algorithms.batched.acting import ActionSpace, spec_of
 from tau_trainer.algorithms.batched.actors import SamplingActor, actor_of
 from tau_trainer.algorithms.gradient import GradientAlgorithm
@@ -74,7 +75,7 @@ def play(learner: PPO, space: ActionSpace, seed: int = 1, *, truncates: bool = T
     for _ in range(T):
         observations = torch.randn(E, A, D, generator=drawn)
         mask = torch.rand(E, A, branches, generator=drawn) < 0.7 if branches else None
-        acted = actor.act(observations, mask)
+        acted = actor.act(ActorInput(observations, mask))
         ends = torch.rand(E, A, generator=drawn)
         terminated, truncated = present & (ends < 0.2), present & (ends > 0.8) & truncates
         step = {
@@ -276,8 +277,8 @@ def test_who_is_there_acts_as_if_all_others_were(
     monkeypatch.setattr(some, "_sampled", counted)
     nobody = torch.zeros_like(present)
     for there in (present, torch.ones_like(present), nobody, present):  # random numbers are drawn for all
-        wanted = everybody.act(observations, mask, deterministic=deterministic)
-        found = some.act(observations, mask, there, deterministic=deterministic)
+        wanted = everybody.act(ActorInput(observations, mask), deterministic=deterministic)
+        found = some.act(ActorInput(observations, mask, there), deterministic=deterministic)
         torch.testing.assert_close(found.actions[there], wanted.actions[there])
         for name, values in wanted.kept.items():
             assert found.kept[name].shape == values.shape

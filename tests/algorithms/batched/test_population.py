@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Setup
+from tau_trainer.algorithms.batched import ActorInput
 from tau_trainer.algorithms.batched.population import Population
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.errors import SettingsError
@@ -57,7 +58,7 @@ def lived(learner: Population, seeds: Sequence[int], update: int, width: int = A
         return torch.from_numpy(np.concatenate(parts, axis=1)).float().unsqueeze(2)
 
     observations, final, ends = drawn(STEPS, SIZE) * 2.0 + 1.0, drawn(STEPS, SIZE), drawn(STEPS)
-    acted = [learner.act(one, None) for one in observations]
+    acted = [learner.act(ActorInput(one)) for one in observations]
     return TensorRollout(
         observations=observations,
         actions=torch.stack([one.actions for one in acted]),
@@ -172,7 +173,7 @@ def test_actions_are_drawn_as_their_log_probabilities_say() -> None:
     own = options({**LEVELS, "normalize": False}, buffer_size=4000)
     learner = Population(members([5], own), 4000)
     observation = torch.ones(4000, 1, SIZE)
-    acted = learner.act(observation, None)
+    acted = learner.act(ActorInput(observation))
     chosen, log_prob = acted.kept["discrete"][:, 0], acted.kept["log_prob"][:, 0]
     for branch in range(ACTIONS):
         for level in range(7):
@@ -182,7 +183,7 @@ def test_actions_are_drawn_as_their_log_probabilities_say() -> None:
     both = torch.corrcoef(chosen.double().T)
     assert abs(float(both[0, 1])) < 4 / np.sqrt(4000), "every component is drawn for itself"
     torch.testing.assert_close(acted.actions[:, 0], chosen * (2.0 / 6) - 1.0)
-    best = learner.act(observation, None, deterministic=True).actions[:1, 0].numpy()
+    best = learner.act(ActorInput(observation), deterministic=True).actions[:1, 0].numpy()
     policy = learner.members[0].snapshot()
     said = policy.act((np.ones((1, SIZE), np.float32),), None, np.random.default_rng(0), deterministic=True)
     np.testing.assert_allclose(said.to_env().continuous, best, atol=1e-6)
@@ -190,11 +191,11 @@ def test_actions_are_drawn_as_their_log_probabilities_say() -> None:
 
 def test_gaussians_are_clipped_as_policies_clip_them() -> None:
     learner = Population(members([5], options({"num_layers": 1}, buffer_size=4000)), 4000)
-    acted = learner.act(torch.ones(4000, 1, SIZE), None)
+    acted = learner.act(ActorInput(torch.ones(4000, 1, SIZE)))
     raw = acted.kept["continuous"]
     torch.testing.assert_close(acted.actions, raw.clamp(-3, 3) / 3)
     assert float(raw.std(dim=0).mean()) == pytest.approx(1.0, abs=0.05)
-    mean = learner.act(torch.ones(4000, 1, SIZE), None, deterministic=True).kept["continuous"]
+    mean = learner.act(ActorInput(torch.ones(4000, 1, SIZE)), deterministic=True).kept["continuous"]
     normal: Any = torch.distributions.Normal(mean, 1.0)
     torch.testing.assert_close(acted.kept["log_prob"], normal.log_prob(raw), rtol=1e-4, atol=1e-4)
 

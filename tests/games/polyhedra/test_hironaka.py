@@ -11,6 +11,7 @@ import pytest
 import torch
 import yaml
 
+from tau_trainer.algorithms.batched import ActorInput
 from tau_trainer.errors import SettingsError
 from tau_trainer.games.polyhedra.hironaka import Best, HironakaCollector, table
 from tau_trainer.games.polyhedra.matches import MatchSettings, rho_matrix
@@ -89,7 +90,7 @@ def test_each_learns_against_the_other_as_it_is_now(values: dict[str, Any], tmp_
             with torch.no_grad():
                 other.learner.algorithm.parameters.optimizer.parameters.mul_(factor)
             rows, choices = game.env.seen(state)
-            wanted = other.actor.act(rows[:, None], choices[:, None], deterministic=True).actions[:, 0]
+            wanted = other.actor.act(ActorInput(rows[:, None], choices[:, None]), deterministic=True).actions[:, 0]
             generator = other.learner.algorithm.generator.get_state()
             assert (met(state) == wanted).all()
             assert (other.learner.algorithm.generator.get_state() == generator).all()

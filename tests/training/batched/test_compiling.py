@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch._inductor import config as inductor
 
+from tau_trainer.algorithms.batched import ActorInput
 from tau_trainer.settings import load_batched
 from tau_trainer.training.batched import compiling
 from tau_trainer.training.batched.compiling import choose
@@ -22,8 +23,8 @@ from tests.envs.batched.counting import Counting
 class Learner:
     compiled = False
 
-    def compile(self, observations: torch.Tensor, mask: torch.Tensor | None) -> None:
-        assert observations.shape[:2] == (4, 2)
+    def compile(self, seen: ActorInput) -> None:
+        assert seen.observations.shape[:2] == (4, 2)
         self.compiled = True
 
 
