@@ -67,7 +67,7 @@ class AutogradEpochs:
 
     def answer(self, minibatch: Samples) -> NetworkOutput:
         """The network's outputs for a minibatch."""
-        answer: NetworkOutput = self._network(minibatch.inputs, *minibatch.past)
+        answer: NetworkOutput = self._network(minibatch.inputs, minibatch.past)
         return answer
 
     def _differentiate(

@@ -23,6 +23,7 @@ from tau_trainer.errors import NonFiniteError
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
 from tau_trainer.models.actor_critic import MEMORY, as_tensor
+from tau_trainer.models.blocks import NO_PAST, Past
 from tau_trainer.models.distributions import LEAST_LOG_SIGMA, action_log_prob
 
 if TYPE_CHECKING:
@@ -85,8 +86,7 @@ class Cloning:
         self._inputs: list[torch.Tensor] = []
         self._actions: list[torch.Tensor] = []
         """Continuous, discrete and forbidden actions, [k, ...] each."""
-        self._past: list[torch.Tensor] = []
-        """State and sequence starts, for recurrent networks; the rows are then sequences."""
+        self._past = NO_PAST
         if setup.learns:
             self._read(setup)
 
@@ -98,13 +98,12 @@ class Cloning:
             forbidden = network.action.forbidden(rollout.mask)
         inputs = network.arrange(rollout.observations)
         discrete = rollout.column("discrete").astype(np.int64)
-        order, past = np.arange(len(rollout)), list[NDArray[Any]]()
+        order = np.arange(len(rollout))
         if memory is not None:
             order, begins = rollout.sequences(memory.sequence_length)
-            past = [rollout.column(MEMORY)[order], begins]
+            self._past = Past(*self._on_device((rollout.column(MEMORY)[order], begins)))
         self._inputs = self._on_device(values[order] for values in inputs)
         self._actions = self._on_device(values[order] for values in (rollout.column("continuous"), discrete, forbidden))
-        self._past = self._on_device(past)
 
     def _on_device(self, columns: Iterable[NDArray[Any]]) -> list[torch.Tensor]:
         device = self._taken.device
@@ -128,7 +127,7 @@ class Cloning:
             return {}
         size = min(self._batch, count)
         most = max(size, self._settings.samples_per_update or count)
-        begins = self._past[-1] if self._past else torch.zeros(0)
+        begins = torch.zeros(0) if self._past.begins is None else self._past.begins
         losses = list[torch.Tensor]()
         for _ in range(self._settings.num_epoch or _EPOCHS):
             order = shuffled_order(begins, count, self.generator)
@@ -157,8 +156,7 @@ class Cloning:
     def loss(self, rows: torch.Tensor) -> torch.Tensor:
         """Loss of these rows [n] of the demonstrations, []: the mean over them."""
         inputs = self._network.normalize([values[rows] for values in self._inputs])
-        state, begins = (values[rows] for values in self._past) if self._past else (None, None)
-        outputs = self._network.outputs(inputs, state, begins)
+        outputs = self._network.outputs(inputs, self._past.of(rows))
         actions = [values[rows] for values in self._actions]
         return -likelihood(self._network, outputs, actions).mean()
 

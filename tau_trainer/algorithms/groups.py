@@ -153,7 +153,8 @@ class GroupReader(RolloutReader):
         if self._recurrent:
             samples = samples._replace(state=self._tensor(self._rollout.column(MEMORY)))
             self.seating.past = self._past(network, samples)
-            turn, wholes = groups.turn[groups.entity][order], self._changes(groups.block[groups.entity][order])
+            turn = groups.turn[groups.entity][order]
+            wholes = self._changes(groups.block[groups.entity][order])
             begins = groups.fresh[groups.entity][order] | self._changes(turn - np.arange(len(turn)))
         self.rows.wholes = self._tensor(wholes)
         samples = shuffled(samples, self._tensor(order))

@@ -82,7 +82,7 @@ def minibatch_loss(
     Returns:
         The loss [], and for each sample, without gradient, the log ratio [B, K], the value [B, R], the entropy [B].
     """
-    answer = network(samples.inputs, *samples.past) if answer is None else answer
+    answer = network(samples.inputs, samples.past) if answer is None else answer
     log_prob, entropies = evaluate(network, answer.outputs, samples)
     log_ratio = log_prob - samples.log_prob  # [B, K], new over old; 0 in the first minibatch of fresh data
     policy_loss = objective.policy_loss(log_ratio, samples, hyper.epsilon)

@@ -16,6 +16,7 @@ import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.ranks import Ranks
+from tau_trainer.models.blocks import NO_PAST, Past
 
 
 class Samples(NamedTuple):
@@ -41,9 +42,9 @@ class Samples(NamedTuple):
     """bool [N], for recurrent networks: where a sequence starts; sequences follow one another without gaps."""
 
     @property
-    def past(self) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    def past(self) -> Past:
         """State and sequence starts, in the form that a network takes."""
-        return (self.state, self.begins) if len(self.state) else (None, None)
+        return Past(self.state, self.begins) if len(self.state) else NO_PAST
 
     def map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Samples:
         """The same with ``change`` applied to all parts that are present."""

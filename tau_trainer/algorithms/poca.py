@@ -42,6 +42,7 @@ from tau_trainer.columns import GROUP, MOMENT, Column
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models.actor_critic import NetworkOutput
+from tau_trainer.models.blocks import NO_PAST, Past
 from tau_trainer.models.group_critic import GroupActorCritic, GroupCritic
 from tau_trainer.models.observation_encoder import Inputs
 
@@ -63,7 +64,7 @@ class GroupEpochs(AutogradEpochs):
     @override
     def answer(self, minibatch: Samples) -> NetworkOutput:
         *inputs, seats = minibatch.inputs
-        outputs = self._network.outputs(inputs, *minibatch.past)
+        outputs = self._network.outputs(inputs, minibatch.past)
         return NetworkOutput(outputs, self._update.of_groups(seats), outputs[:, :0])
 
 
@@ -111,7 +112,7 @@ class GroupUpdate(PolicyUpdate):
         return self._reader.seating.answer(self.critic, seats, baselines=self.baselines)
 
     @override
-    def values(self, inputs: Inputs, *past: torch.Tensor | None) -> torch.Tensor:
+    def values(self, inputs: Inputs, past: Past = NO_PAST) -> torch.Tensor:
         seating = self._reader.seating
         seating.judge(self.critic, baselines=self.baselines)
         self.epochs = GroupEpochs(self, self.objective)

@@ -57,6 +57,7 @@ from tau_trainer.columns import Arrays, Column
 from tau_trainer.memory import Rollout, RolloutMemory, TensorRollout, Work, WorkData, experience, joined
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
+from tau_trainer.models.blocks import NO_PAST, Past
 from tau_trainer.models.observation_encoder import Inputs
 from tau_trainer.rewards.streams import RewardStream
 from tau_trainer.settings.hyperparameters import A2CHyperparameters, POCAHyperparameters
@@ -368,7 +369,7 @@ class PolicyUpdate:
             reader.observe(normalizer)
         # 2. The critic's values before the update, advantages and returns.
         samples = reader.samples(self.network)
-        values = self.values(samples.inputs, *samples.past)  # [N, R]
+        values = self.values(samples.inputs, samples.past)  # [N, R]
         advantage, returns = reader.advantages(values, self)  # [N, 1 or K] and [N, R]
         samples = samples._replace(advantage=advantage, returns=returns)
         # 3. Log-probabilities of today for data from another policy.
@@ -435,36 +436,28 @@ class PolicyUpdate:
             epoch = epoch._replace(advantage=rows.normalized(epoch.advantage, sizes, batch))
         return epoch, sizes
 
-    def values(self, inputs: Inputs, *past: torch.Tensor | None) -> torch.Tensor:
+    def values(self, inputs: Inputs, past: Past = NO_PAST) -> torch.Tensor:
         """The critic's values, [n, R] of all streams side by side."""
-        return self.in_pieces(self.network.values, inputs, *past)
+        return self.in_pieces(self.network.values, inputs, past)
 
-    def in_pieces(
-        self,
-        forward: Callable[..., torch.Tensor],
-        inputs: Inputs,
-        state: torch.Tensor | None = None,
-        begins: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+    def in_pieces(self, forward: Callable[..., torch.Tensor], inputs: Inputs, past: Past) -> torch.Tensor:
         """``forward`` over all rows, a piece at a time; sequences stay whole."""
-        past = [values for values in (state, begins) if values is not None]
         # Floats of a row, all sensors together.
         rows, numbers = len(inputs[0]), sum(math.prod(values.shape[1:]) for values in inputs)
         if rows <= (piece := max(1, min(_ROWS, _NUMBERS // max(1, numbers)))) or self._whole:
-            return forward(inputs, *past)
+            return forward(inputs, past)
         cuts = np.arange(0, rows, piece)  # first rows of equal pieces
-        if begins is not None:
-            first = begins.nonzero()[:, 0].cpu().numpy()  # first row of each sequence
+        if past.begins is not None:
+            first = past.begins.nonzero()[:, 0].cpu().numpy()  # first row of each sequence
             # Each cut moves back to the start of its sequence.
             cuts = np.unique(first[np.searchsorted(first, cuts, side="right") - 1])
         parts = [slice(*ends) for ends in zip(cuts, (*cuts[1:], rows), strict=True)]
-        pieces = [forward([values[part] for values in inputs], *(values[part] for values in past)) for part in parts]
-        return torch.cat(pieces)
+        return torch.cat([forward([values[part] for values in inputs], past.of(part)) for part in parts])
 
     def _log_prob(self, samples: Samples, rows: torch.Tensor | slice) -> torch.Tensor:
         """Log-probabilities [N, K] of the samples' actions: by the current network in ``rows``, otherwise as stored."""
         some = samples if isinstance(rows, slice) else shuffled(samples, rows)  # no copy if all rows are selected
-        now, _ = evaluate(self.network, self.in_pieces(self.network.outputs, some.inputs, *some.past), some)
+        now, _ = evaluate(self.network, self.in_pieces(self.network.outputs, some.inputs, some.past), some)
         return now if isinstance(rows, slice) else samples.log_prob.index_copy(0, rows, now)
 
     def _losses(self, epochs: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -33,6 +33,7 @@ from tau_trainer.memory import Rollout, TensorRollout
 from tau_trainer.memory.advantages import gae
 from tau_trainer.models import ActorCritic, Normalizer
 from tau_trainer.models.actor_critic import MEMORY, as_tensor
+from tau_trainer.models.blocks import NO_PAST, Past
 from tau_trainer.models.distributions import forbidden_of
 from tau_trainer.models.observation_encoder import Inputs
 from tau_trainer.rewards.learned import Experience
@@ -105,7 +106,8 @@ def estimated(
         following: see there.
     """
     lambd, widths = update.hyperparameters.lambd, [stream.width for stream in update.streams]
-    advantages, parts = list[torch.Tensor](), (torch.split(values, widths, dim=-1) for values in columns)
+    advantages = list[torch.Tensor]()
+    parts = (torch.split(values, widths, dim=-1) for values in columns)
     for stream, now, in_episode, in_life in zip(update.streams, *parts, strict=True):
         later = in_episode if stream.episodic else in_life
         paid, decay = rewards[stream.name] * stream.strength, goes_on * (stream.gamma * lambd)
@@ -204,7 +206,9 @@ class RolloutReader(Reader):
         current = exact(torch.empty_like(values))  # float64 [N, R], in order of arrival
         current[order] = exact(values)
         # [m, R].
-        bootstrap = update.values(self._network.prepare(rollout.bootstrap_observations), *self._states_after(update))
+        bootstrap = update.values(
+            self._network.prepare(rollout.bootstrap_observations), self._after_bootstrapped(update)
+        )
         # Rows of decisions, of bootstrapped ends, and a 0 for real ends.
         table = torch.cat((current, bootstrap.to(current.dtype), current.new_zeros(1, current.shape[1])))
         rewards = {name: self._tensor(values).to(current.dtype) for name, values in paid.items()}
@@ -219,14 +223,14 @@ class RolloutReader(Reader):
             return slice(None)
         return self._tensor(stale) if len(stale) else None
 
-    def _states_after(self, update: PolicyUpdate) -> tuple[torch.Tensor, ...]:
-        """Recurrent state [M, towers, M] after the bootstrapped transitions; empty without a memory."""
+    def _after_bootstrapped(self, update: PolicyUpdate) -> Past:
+        """The recurrent state after the bootstrapped transitions."""
         if self._arrived is None:
-            return ()
+            return NO_PAST
         inputs, state = self._arrived
         rows = self._tensor(self._rollout.bootstrapped)
         some = [values[rows] for values in inputs]  # rows [m, ...]
-        return (update.in_pieces(lambda *piece: self._network(*piece).state, some, state[rows]),)
+        return Past(update.in_pieces(lambda *piece: self._network(*piece).state, some, Past(state[rows])))
 
 
 class TensorReader(Reader):
@@ -354,7 +358,7 @@ class TensorReader(Reader):
         def value(observations: torch.Tensor, some: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
             """[n, R] of observations [n, *obs] that came after ``some`` decisions of [T, E, A, ...]."""
             past = self._states_after(some, update)
-            return update.values(update.network.normalize(inputs_of(observations)), *past).to(values.dtype)
+            return update.values(update.network.normalize(inputs_of(observations)), past).to(values.dtype)
 
         # [1, E, A, R].
         last = value(rollout.after.flatten(0, 1), lambda rows: rows[-1].flatten(0, 1)).view_as(values[:1])
@@ -368,15 +372,14 @@ class TensorReader(Reader):
             return after
         return torch.where(truncated[..., None], self._spread(value(self._flat(rollout.final), self._flat)), after)
 
-    def _states_after(
-        self, some: Callable[[torch.Tensor], torch.Tensor], update: PolicyUpdate
-    ) -> tuple[torch.Tensor, ...]:
-        """Recurrent state [n, towers, M] after ``some`` decisions of [T, E, A, ...]; empty without a memory."""
+    def _states_after(self, some: Callable[[torch.Tensor], torch.Tensor], update: PolicyUpdate) -> Past:
+        """The recurrent state after ``some`` decisions of [T, E, A, ...]."""
         rollout, network = self._rollout, update.network
         if MEMORY not in rollout.kept:
-            return ()
+            return NO_PAST
         inputs = network.normalize(inputs_of(some(rollout.observations)))
-        return (update.in_pieces(lambda *piece: network(*piece).state, inputs, some(rollout.kept[MEMORY])),)
+        before = Past(some(rollout.kept[MEMORY]))
+        return Past(update.in_pieces(lambda *piece: network(*piece).state, inputs, before))
 
     @property
     def _picks(self) -> bool:

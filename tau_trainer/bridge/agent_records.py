@@ -88,7 +88,8 @@ class AgentLayout(RecordLayout):
 
     def __init__(self, record: bytes, images: ImageOrder = DECLARED, wire: Wire = UNITY_WIRE) -> None:
         info = wire.agent
-        of_floats, of_integers = (info.reward, info.group_reward), (info.done, info.max_step, info.id, info.group)
+        of_floats = (info.reward, info.group_reward)
+        of_integers = (info.done, info.max_step, info.id, info.group)
         self.fits: BehaviorSpec | None = None
         """The last behavior whose sensors matched this layout."""
         self.spans: dict[int, Span] = {}
@@ -191,7 +192,8 @@ class AgentDecoder:
     def records(self, payload: bytes, spec: BehaviorSpec) -> Records:
         """The same for all agents, in message order, ended or not. Raises DecodeError like :meth:`decode`."""
         if spec is not self._spec:
-            self._spec, self._compressed = spec, any(sensor.dtype == np.uint8 for sensor in spec.observations)
+            self._spec = spec
+            self._compressed = any(sensor.dtype == np.uint8 for sensor in spec.observations)
         images: list[list[bytes]] = []
         if self._compressed:
             payload, images = self._splitter.split(payload)

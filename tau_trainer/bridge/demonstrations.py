@@ -94,7 +94,8 @@ class Demonstration:
     def __getitem__(self, kept: BoolArray) -> Demonstration:
         """The episodes selected by ``kept``, bool [e]."""
         rows = kept[np.cumsum(self.begins) - 1]
-        obs, mask = tuple(sensor[rows] for sensor in self.obs), None if self.mask is None else self.mask[rows]
+        obs = tuple(sensor[rows] for sensor in self.obs)
+        mask = None if self.mask is None else self.mask[rows]
         columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in _COLUMNS}
         actions = Actions(self.actions.continuous[rows], self.actions.discrete[rows])
         return Demonstration(self.spec, obs, **columns, actions=actions, mask=mask)

@@ -217,7 +217,8 @@ class RayProcess(Process):
 
     def say(self, kind: str, data: Mapping[str, Any] = NO_DATA, arrays: Arrays = NO_ARRAYS) -> None:
         """Send a message. Raises ValueError for an array of objects."""
-        sent, text = {name: np.array(values) for name, values in arrays.items()}, json.dumps(dict(data))
+        sent = {name: np.array(values) for name, values in arrays.items()}
+        text = json.dumps(dict(data))
         for name, values in sent.items():
             if values.dtype.hasobject:
                 raise ValueError(f"cannot send {name}: it is an OBJECT array")

@@ -115,7 +115,8 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
             chosen.continuous[self._asking] = actions[spec.name].continuous
             chosen.discrete[self._asking] = actions[spec.name].discrete
         obs, reward, terminated, truncated, infos = env.step(to_space(env.single_action_space, chosen))
-        ended, mode = terminated | truncated, env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+        ended = terminated | truncated
+        mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
         # A copy that did not ask was being reset: its data is the start of an episode.
         ended &= self._asking
         reward = np.where(self._asking, reward, 0.0)

@@ -262,7 +262,8 @@ class PettingZooEnvironment(ThreadedEnvironment[Copies]):
         """The behavior of an agent, created for the first agent of its kind. Raises SettingsError for its spaces."""
         if agent not in self._behaviors:
             env = self._playing[copy].env
-            seen, acts = tuple(sensors(_seen_space(env.observation_space(agent)))), action_spec(env.action_space(agent))
+            seen = tuple(sensors(_seen_space(env.observation_space(agent))))
+            acts = action_spec(env.action_space(agent))
             for name in (re.sub(r"[_-]?\d+$", "", agent) or agent, agent):
                 known = self.specs.setdefault(name, BehaviorSpec(name, seen, acts))
                 if (known.observations, known.actions) == (seen, acts):

@@ -89,7 +89,8 @@ class MinariStore:
         begins, ended, truncated = (np.zeros(count, np.bool_) for _ in range(3))
         begins[0] = ended[-1] = True
         truncated[-1] = not episode.terminations[-1]
-        actions, answered = Actions.zeros(spec.actions, count), _actions(dataset.action_space, episode.actions)
+        actions = Actions.zeros(spec.actions, count)
+        answered = _actions(dataset.action_space, episode.actions)
         actions.continuous[:-1], actions.discrete[:-1] = answered.continuous, answered.discrete
         allowed = (episode.infos or {}).get(_MASK) if spec.actions.mask_size else None
         return Demonstration(

@@ -51,7 +51,8 @@ class OrnsteinUhlenbeck(GaussianWhiteNoise):
 
     def __init__(self, settings: OrnsteinUhlenbeckSettings, actions: ActionSpec) -> None:
         super().__init__(settings, actions)
-        self._pull, self._spread = np.float32(settings.theta * settings.dt), np.float32(math.sqrt(settings.dt))
+        self._pull = np.float32(settings.theta * settings.dt)
+        self._spread = np.float32(math.sqrt(settings.dt))
         self.state_columns = (Column(_NOISE, (actions.continuous_size,)), Column(_BEGUN, (), np.bool_))
 
     @override

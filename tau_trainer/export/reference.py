@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from tau_trainer.models import ActorCritic
+from tau_trainer.models.blocks import NO_PAST, Past
 from tau_trainer.models.distributions import MASKED_LOGIT, branch_bounds
 from tau_trainer.models.heads import ACTION_LIMIT
 from tau_trainer.specs import BoolArray, Float64Array, FloatArray, Observations
@@ -86,12 +87,12 @@ class Reference:
 @torch.no_grad()
 def _ask(network: ActorCritic, obs: Observations, state: FloatArray | None) -> tuple[Float64Array, Float64Array]:
     """Outputs of the action head and the actor's new state [n, M]."""
-    before = None
+    past = NO_PAST
     if state is not None:
         # All towers get the same state: only the actor's output is used.
         towers = network.state_columns[0].shape[0]
-        before = torch.from_numpy(state).to(network.action.weight.dtype)[:, None].expand(-1, towers, -1)
-    answer = network(network.prepare(obs), before)
+        past = Past(torch.from_numpy(state).to(network.action.weight.dtype)[:, None].expand(-1, towers, -1))
+    answer = network(network.prepare(obs), past)
     return answer.outputs.double().numpy(), answer.state[:, 0].double().numpy()
 
 

@@ -139,7 +139,8 @@ class TagContinuous(BatchedEnv):
             arguments.require(f"min_{what}", locals()[f"min_{what}"] <= locals()[f"max_{what}"], wanted)
         super().__init__(num_envs, starts=starts, **options)
         self.episode_length, self.exits = episode_length, runner_exits_game_after_tagged
-        self.grid_length, self.tagging_distance = float(grid_length), float(tagging_distance) * float(grid_length)
+        self.grid_length = float(grid_length)
+        self.tagging_distance = float(tagging_distance) * float(grid_length)
         self._nearest = None if use_full_observation else num_other_agents_observed
 
         chosen = drawn_taggers(num_taggers, num_runners)
@@ -192,7 +193,8 @@ class TagContinuous(BatchedEnv):
         acceleration = state["acceleration"] + moves.accelerations[actions[..., 0]]
         speed = torch.minimum((state["speed"] + acceleration).clamp_min(0.0), moves.top_speed) * alive
         acceleration = acceleration * ((speed > 0) & (speed < moves.top_speed))  # 0 at either limit
-        far_x, far_y = state["x"] + speed * torch.cos(direction), state["y"] + speed * torch.sin(direction)
+        far_x = state["x"] + speed * torch.cos(direction)
+        far_y = state["y"] + speed * torch.sin(direction)
         x, y = far_x.clamp(0.0, limit), far_y.clamp(0.0, limit)  # [E, A]
 
         rewards = (paid.edge * ((x != far_x) | (y != far_y)) + paid.step) * alive

@@ -140,7 +140,8 @@ def learning_charts(history: History) -> list[Chart]:
     """The charts of ``learning_curve.png``: reward, of decisions if a task counts those, and binary values."""
     (_, rewards, score), (_, shares, accuracy) = _combined(history.task)
     if history.reward_key == keys.CUMULATIVE_REWARD:
-        rewards, score = {keys.CUMULATIVE_REWARD: "training", keys.GROUP_CUMULATIVE_REWARD: "of groups"}, ""
+        rewards = {keys.CUMULATIVE_REWARD: "training", keys.GROUP_CUMULATIVE_REWARD: "of groups"}
+        score = ""
     charts = chart_of([history], rewards, score), chart_of([history], shares, accuracy)
     return [chart for chart in charts if chart is not None]
 

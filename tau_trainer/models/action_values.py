@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from tau_trainer.models.actor_critic import CLOCK, ActorCritic
+from tau_trainer.models.blocks import NO_PAST, Past
 from tau_trainer.models.distributions import branch_bounds
 from tau_trainer.models.mlp import Noise
 from tau_trainer.models.observation_encoder import Inputs
@@ -66,17 +67,12 @@ class ActionValues(torch.nn.Module):
         self.register_buffer("shares", shares, persistent=False)
 
     def values(
-        self,
-        network: ActorCritic,
-        inputs: Inputs,
-        state: torch.Tensor | None = None,
-        begins: torch.Tensor | None = None,
-        noise: Noise | None = None,
+        self, network: ActorCritic, inputs: Inputs, past: Past = NO_PAST, noise: Noise | None = None
     ) -> torch.Tensor:
         """The values of all branches, [n, M]; ``network`` is ours or the target, the other arguments are its inputs."""
         if not self.dueling:
-            return network.outputs(inputs, state, begins, noise)
-        answer = network(inputs, state, begins, noise)
+            return network.outputs(inputs, past, noise)
+        answer = network(inputs, past, noise)
         advantages: torch.Tensor = answer.outputs  # [n, M]
         means = torch.mm(advantages, self.shares)  # [n, b], one for each branch
         # Q = V + A - mean A (Wang et al. 2016, equation 9), separately in each branch.

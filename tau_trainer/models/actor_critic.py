@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tau_trainer import plugins
 from tau_trainer.columns import Column
 from tau_trainer.exploration import Exploration, make_exploration
-from tau_trainer.models.blocks import Recurrent, drawn_from
+from tau_trainer.models.blocks import NO_PAST, Past, Recurrent, drawn_from
 from tau_trainer.models.heads import SAMPLED, Acting, ActionHead, ValueHead
 from tau_trainer.models.hyper import make_body
 from tau_trainer.models.mlp import MLP, Noise
@@ -163,55 +163,35 @@ class ActorCritic(torch.nn.Module):
         x, *others = (part.to(weight.device, weight.dtype if part.is_floating_point() else None) for part in arranged)
         return [x if self.normalizer is None else self.normalizer(x), *others]
 
-    def forward(
-        self,
-        inputs: Inputs,
-        state: torch.Tensor | None = None,
-        begins: torch.Tensor | None = None,
-        noise: Noise | None = None,
-    ) -> NetworkOutput:
+    def forward(self, inputs: Inputs, past: Past = NO_PAST, noise: Noise | None = None) -> NetworkOutput:
         """Outputs, values and the new state.
 
         Args:
             inputs: from :meth:`prepare`.
-            state: [n, towers, M]; None = as at the start of an episode.
-            begins: bool [n]; if given, the rows are sequences, which are run step by step: see
-                :meth:`Recurrent.unrolled`. There is no new state then (M = 0).
+            past: of recurrent networks. There is no new state after sequences (M = 0).
             noise: of noisy weights; None = without.
         """
-        actor, actor_state = self._tower(inputs, state, begins, ACTOR, noise)
+        actor, actor_state = self._tower(inputs, past, ACTOR, noise)
         critic, critic_state = actor, actor_state  # one tower: both heads see the same
         if self.towers > 1:
-            critic, critic_state = self._tower(inputs, state, begins, self.towers - 1, noise)
+            critic, critic_state = self._tower(inputs, past, self.towers - 1, noise)
         states = [actor_state, critic_state][: self.towers]  # [n, towers, M]
         return NetworkOutput(self.action(actor, noise), self.value(critic, noise), torch.stack(states, dim=1))
 
-    def outputs(
-        self,
-        inputs: Inputs,
-        state: torch.Tensor | None = None,
-        begins: torch.Tensor | None = None,
-        noise: Noise | None = None,
-    ) -> torch.Tensor:
+    def outputs(self, inputs: Inputs, past: Past = NO_PAST, noise: Noise | None = None) -> torch.Tensor:
         """Only the actor: means and logits [n, c + M]."""
-        result: torch.Tensor = self.action(self.features(inputs, state, begins, noise), noise)
+        result: torch.Tensor = self.action(self.features(inputs, past, noise), noise)
         return result
 
     def features(
-        self,
-        inputs: Inputs | TowerFeatures,
-        state: torch.Tensor | None = None,
-        begins: torch.Tensor | None = None,
-        noise: Noise | None = None,
+        self, inputs: Inputs | TowerFeatures, past: Past = NO_PAST, noise: Noise | None = None
     ) -> torch.Tensor:
         """The inputs of the actor's head, [n, H]; also from what its encoder has seen."""
-        return self._tower(inputs, state, begins, ACTOR, noise)[0]
+        return self._tower(inputs, past, ACTOR, noise)[0]
 
-    def values(
-        self, inputs: Inputs, state: torch.Tensor | None = None, begins: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def values(self, inputs: Inputs, past: Past = NO_PAST) -> torch.Tensor:
         """Only the critic: values [n, R]."""
-        result: torch.Tensor = self.value(self._tower(inputs, state, begins, self.towers - 1)[0])
+        result: torch.Tensor = self.value(self._tower(inputs, past, self.towers - 1)[0])
         return result
 
     def write(self, graph: GraphWriter, observations: Sequence[str], state: str | None) -> str | None:
@@ -235,12 +215,7 @@ class ActorCritic(torch.nn.Module):
         return x if self.normalizer is None else self.normalizer.write(graph, x)
 
     def _tower(
-        self,
-        inputs: Inputs | TowerFeatures,
-        state: torch.Tensor | None,
-        begins: torch.Tensor | None,
-        tower: int,
-        noise: Noise | None = None,
+        self, inputs: Inputs | TowerFeatures, past: Past, tower: int, noise: Noise | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         x, goal = inputs if isinstance(inputs, TowerFeatures) else self._seen(inputs, tower)
         x = self.body(x, tower, noise)
@@ -249,9 +224,11 @@ class ActorCritic(torch.nn.Module):
         if not self.memories:
             return x, x.new_zeros(len(x), 0)
         memory = self._memory(tower)
-        before = x.new_zeros(len(x), memory.state_size) if state is None else state[:, tower]  # zeros at the start
-        if begins is not None:
-            return memory.unrolled(x, before, begins), x.new_zeros(len(x), 0)
+        before = (
+            x.new_zeros(len(x), memory.state_size) if past.state is None else past.state[:, tower]
+        )  # zeros at the start
+        if past.begins is not None:
+            return memory.unrolled(x, before, past.begins), x.new_zeros(len(x), 0)
         features, after = memory(x, before)
         return features, after
 

@@ -10,7 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
 
@@ -72,6 +72,22 @@ class ListEncoder(torch.nn.Module, ABC):
     @abstractmethod
     def write(self, graph: GraphWriter, lists: Sequence[str], seen: str) -> str:
         """The same as nodes; ``seen`` is an empty text if there are no other features."""
+
+
+class Past(NamedTuple):
+    """What a network remembers before each of ``n`` rows."""
+
+    state: torch.Tensor | None = None
+    """[n, towers, M]; None = as at the start of an episode."""
+    begins: torch.Tensor | None = None
+    """bool [n]; if given, the rows are sequences, which are run step by step: see :meth:`Recurrent.unrolled`."""
+
+    def of(self, rows: slice | torch.Tensor) -> Past:
+        """That of some rows."""
+        return Past(*(None if values is None else values[rows] for values in self))
+
+
+NO_PAST = Past()
 
 
 class Recurrent(torch.nn.Module, ABC):

@@ -23,7 +23,7 @@ from typing_extensions import override
 from tau_trainer.columns import Column
 from tau_trainer.errors import SettingsError
 from tau_trainer.models.actor_critic import ActorCritic, NetworkOutput, make_memories
-from tau_trainer.models.blocks import Recurrent, drawn_from
+from tau_trainer.models.blocks import NO_PAST, Past, Recurrent, drawn_from
 from tau_trainer.models.encoders.attention import HEADS, UNHEARD, begin_small, mean_of, normed
 from tau_trainer.models.heads import ValueHead
 from tau_trainer.models.hyper import make_body
@@ -173,7 +173,8 @@ class GroupCritic(torch.nn.Module):
             well they match, [s, h, m, m].
         """
         layers = self.query, self.key, self.value
-        weight, bias = torch.cat([layer.weight for layer in layers]), torch.cat([layer.bias for layer in layers])
+        weight = torch.cat([layer.weight for layer in layers])
+        bias = torch.cat([layer.bias for layer in layers])
         answer = torch.nn.functional.linear(entities, weight, bias)
         # One copy, so that products of all heads need none: three of [s, h, e, m, width / h].
         answer = answer.view(*entities.shape[:3], len(layers), HEADS, -1).permute(3, 0, 4, 2, 1, 5).contiguous()
@@ -262,15 +263,9 @@ class GroupActorCritic(ActorCritic):
         return tuple(Column(column.name, (2, column.shape[1])) for column in super().state_columns)
 
     @override
-    def forward(
-        self,
-        inputs: Inputs,
-        state: torch.Tensor | None = None,
-        begins: torch.Tensor | None = None,
-        noise: Noise | None = None,
-    ) -> NetworkOutput:
-        answer = super().forward(inputs, state, begins, noise)
-        if not self.memories or begins is not None:
+    def forward(self, inputs: Inputs, past: Past = NO_PAST, noise: Noise | None = None) -> NetworkOutput:
+        answer = super().forward(inputs, past, noise)
+        if not self.memories or past.begins is not None:
             return answer
-        _, after = self.critic.perceived(inputs, None if state is None else state[:, CRITIC])
+        _, after = self.critic.perceived(inputs, None if past.state is None else past.state[:, CRITIC])
         return answer._replace(state=torch.cat((answer.state, after[:, None]), dim=1))

@@ -200,7 +200,8 @@ class ActionHead(Head):
         from onnx import TensorProto
 
         count = self.actions.continuous_size
-        step, zero_level = graph.scalar("level_step", 2.0 / (levels - 1)), graph.scalar("level_zero", 1.0)
+        step = graph.scalar("level_step", 2.0 / (levels - 1))
+        zero_level = graph.scalar("level_zero", 1.0)
         samples: list[str] = []
         best: list[str] = []
         for i, (begin, end) in enumerate(branch_bounds((levels,) * count)):

@@ -66,7 +66,8 @@ class Layer(torch.nn.Module):
 
     def write(self, graph: GraphWriter, x: str, output: str, tower: int) -> str:
         """The layer of one tower as a node."""
-        weight, bias = self.weight[tower].detach().cpu().numpy(), self.bias[tower, 0].detach().cpu().numpy()
+        weight = self.weight[tower].detach().cpu().numpy()
+        bias = self.bias[tower, 0].detach().cpu().numpy()
         return graph.linear(weight, bias, x, output)
 
 

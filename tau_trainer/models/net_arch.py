@@ -39,7 +39,8 @@ class BatchNorm(torch.nn.Module):
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        self.scale, self.shift = torch.nn.Parameter(torch.ones(size)), torch.nn.Parameter(torch.zeros(size))
+        self.scale = torch.nn.Parameter(torch.ones(size))
+        self.shift = torch.nn.Parameter(torch.zeros(size))
         self.register_buffer("mean", torch.zeros(size))
         self.register_buffer("variance", torch.ones(size))
 

@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from tau_trainer.errors import ExportError, SettingsError, TauError
 from tau_trainer.models.actor_critic import ActorCritic, NetworkOutput
+from tau_trainer.models.blocks import NO_PAST, Past
 from tau_trainer.models.heads import Acting, ActionHead
 from tau_trainer.models.mlp import Noise
 from tau_trainer.models.observation_encoder import Inputs
@@ -58,25 +59,13 @@ class OwnNetwork(ActorCritic):
         return False
 
     @override
-    def forward(
-        self,
-        inputs: Inputs,
-        state: torch.Tensor | None = None,
-        begins: torch.Tensor | None = None,
-        noise: Noise | None = None,
-    ) -> NetworkOutput:
+    def forward(self, inputs: Inputs, past: Past = NO_PAST, noise: Noise | None = None) -> NetworkOutput:
         outputs = self.outputs(inputs)
         nothing = outputs.new_zeros(len(outputs), 0)  # no values and no memory
         return NetworkOutput(outputs, nothing, nothing[:, None])
 
     @override
-    def outputs(
-        self,
-        inputs: Inputs,
-        state: torch.Tensor | None = None,
-        begins: torch.Tensor | None = None,
-        noise: Noise | None = None,
-    ) -> torch.Tensor:
+    def outputs(self, inputs: Inputs, past: Past = NO_PAST, noise: Noise | None = None) -> torch.Tensor:
         with named_failure(f"{type(self.module).__name__}.action"):
             outputs: torch.Tensor = self.module(seen(inputs))
         due = len(inputs[0]), self.action.weight.shape[1]

@@ -18,6 +18,7 @@ from tau_trainer.columns import Arrays, Column
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.exploration import gumbel
 from tau_trainer.models.actor_critic import ACTOR, CLOCK, MEMORY, ActorCritic, as_tensor
+from tau_trainer.models.blocks import Past
 from tau_trainer.models.distributions import LOG_SIGMA_RANGE, LOG_SQRT_2PI, MASKED_LOGIT
 from tau_trainer.models.encoders.visual import with_middles
 from tau_trainer.models.heads import ACTION_LIMIT
@@ -352,7 +353,7 @@ class ModulePolicy(_ActorPolicy):
         if not self._template.state_columns:
             return self._network.outputs(inputs, noise=noise).numpy(), _NOTHING
         # Both towers: the critic's has a state of its own.
-        answer = self._network(inputs, as_tensor(state[MEMORY]), noise=noise)
+        answer = self._network(inputs, Past(as_tensor(state[MEMORY])), noise)
         return answer.outputs.numpy(), {MEMORY: answer.state.numpy()}
 
 

@@ -107,7 +107,8 @@ def runs(runs: Runs) -> Markup:
         for run in runs
     ]
     final = [reward for run in runs if (reward := final_reward(run)) is not None]
-    accuracy, speed = _scores(runs, "accuracy"), [known for run in runs if (known := _speed(run)) is not None]
+    accuracy = _scores(runs, "accuracy")
+    speed = [known for run in runs if (known := _speed(run)) is not None]
     summed: list[object] = ["mean ± standard deviation", "", "", ""]
     summed += [
         with_deviation(values, text) if values else "-"

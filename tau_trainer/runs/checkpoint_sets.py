@@ -126,7 +126,8 @@ def write_model(run: Path, name: str, step: int, write: Callable[[Path], object]
     ``write``: writes the model to a path; raises TauError if it cannot.
     """
     file = file_name(name)
-    folder, kept = run / file, {f"{file}-{entry.step}.onnx" for entry in scan(run / "checkpoints", name)}
+    folder = run / file
+    kept = {f"{file}-{entry.step}.onnx" for entry in scan(run / "checkpoints", name)}
     for old in folder.glob(f"{glob.escape(file)}-*.onnx"):
         if old.name not in kept:
             with contextlib.suppress(OSError):

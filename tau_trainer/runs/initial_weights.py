@@ -19,7 +19,8 @@ class InitialWeights:
 
     def __init__(self, settings: RunSettings) -> None:
         """Raises SettingsError if the run or path does not exist, or has no behavior of the settings."""
-        results, run = Path(settings.checkpoint_settings.results_dir), settings.checkpoint_settings.initialize_from
+        results = Path(settings.checkpoint_settings.results_dir)
+        run = settings.checkpoint_settings.initialize_from
         self.run = run
         self._folder: Path | None = None
         self._saved: Sequence[str] = ()

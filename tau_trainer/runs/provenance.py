@@ -65,7 +65,8 @@ def git_state(folder: Path) -> dict[str, object] | None:
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None:
         return None
-    status, diff = _git(folder, "status", "--porcelain"), _git(folder, "diff", "HEAD", "--no-ext-diff", "--binary")
+    status = _git(folder, "status", "--porcelain")
+    diff = _git(folder, "diff", "HEAD", "--no-ext-diff", "--binary")
     return {
         "commit": commit.strip(),
         "branch": (_git(folder, "rev-parse", "--abbrev-ref", "HEAD") or "").strip() or None,

@@ -27,7 +27,8 @@ from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.store import Store
 
 _log = logging.getLogger(__name__)
-ENDING, HURRYING = "saving, evaluating; press again to skip", "saving; evaluation and export are left out"
+ENDING = "saving, evaluating; press again to skip"
+HURRYING = "saving; evaluation and export are left out"
 """Messages at the first and at the second Ctrl-C."""
 _SNAPSHOT_S = 0.25
 _DRAIN_S = 10.0
@@ -285,7 +286,8 @@ class Run:
             "learning": not self.plays,
         }
         fields |= collector.status
-        rate, left = fields["decisions_per_second"], max(fields["max_decisions"] - fields["decisions"], 0)
+        rate = fields["decisions_per_second"]
+        left = max(fields["max_decisions"] - fields["decisions"], 0)
         return RunSnapshot(**fields, eta_s=left / rate if rate > 0 and fields["max_decisions"] else None)
 
     def train_info(self, report: RunReport | None = None) -> TrainInfo:

@@ -224,7 +224,8 @@ class Adviser(Stoppable):
         quick = self._settings.having(engine_settings={"time_scale": scale})
         speed = self._play(f"time scale {scale:g}", quick, self._engines)
         if speed is not None:
-            self.measured.quicker, self.measured.time_scale = speed.rate / self.measured.game.rate, scale
+            self.measured.quicker = speed.rate / self.measured.game.rate
+            self.measured.time_scale = scale
 
     def advice(self) -> Advice:
         """The recommendation from the measurements."""
@@ -269,7 +270,8 @@ def advice_of(
     reasons: frozenset[str] = frozenset(),
 ) -> Advice:
     """The recommendation for a game ``measured`` with these ``settings``; ``reasons``: to use PPO at any speed."""
-    game, file = measured.game, {settings.of_behavior(name).trainer_type for name in measured.game.rates}
+    game = measured.game
+    file = {settings.of_behavior(name).trainer_type for name in measured.game.rates}
     room = room_of(game, measured.costs.get(FILE if file == {SLOW} else SLOW, {}))
     trainer, why = algorithm_of(measured.refused, replaceable(settings), room, reasons)
     trainer = None if file == {trainer} else trainer

@@ -125,7 +125,8 @@ class Sweep:
 def _chance(values: tuple[float, ...]) -> float:
     """Share of random orders of ``values`` [n] with at least as clear a rise as in the given order."""
     above = np.sign(np.subtract.outer(values, values).T).astype(np.int32)  # [n, n]: 1: the second is above the first
-    orders, random = max(_LEAST_ORDERS, min(_ORDERS, _PAIRS // len(values) ** 2)), np.random.default_rng(0)
+    orders = max(_LEAST_ORDERS, min(_ORDERS, _PAIRS // len(values) ** 2))
+    random = np.random.default_rng(0)
     rises = [_rise(above[np.ix_(order, order)]) for order in (random.permutation(len(values)) for _ in range(orders))]
     return float((np.array(rises) >= _rise(above)).mean())
 

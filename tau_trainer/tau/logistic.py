@@ -33,7 +33,8 @@ def fit_logistic(prompts: ArrayLike, classes: IntArray) -> Classifier:
     # In the eigenvectors' coordinates the bound on the curvature is diagonal, and it also holds for parts of the rows.
     squares, axes = np.linalg.eigh((inputs.T @ inputs).astype(np.float64))
     kept = squares > 1e-7 * squares[-1]
-    curvature, rotation = 0.5 * squares[kept].astype(np.float32)[:, None], axes[:, kept].astype(np.float32)
+    curvature = 0.5 * squares[kept].astype(np.float32)[:, None]
+    rotation = axes[:, kept].astype(np.float32)
     rotated = inputs @ rotation
     compared = np.random.default_rng(0).permutation(len(index))[:MOST_COMPARED]
     right = _cross_validated(rotated[compared], index[compared], len(labels), curvature)

@@ -14,6 +14,7 @@ from tau_trainer.algorithms.poca import POCA
 from tau_trainer.memory import StepFacts, WorkData
 from tau_trainer.models import Policy
 from tau_trainer.models.actor_critic import NetworkOutput
+from tau_trainer.models.blocks import Past
 from tau_trainer.models.encoders.attention import HEADS
 from tau_trainer.models.group_critic import GroupCritic
 from tau_trainer.settings import NetworkSettings, RewardSignalSettings
@@ -256,7 +257,7 @@ class Reference:
     def _acted(self, record: Decided) -> NetworkOutput:
         if record not in self.acted:
             state = None if record.previous is None else self._acted(record.previous).state
-            self.acted[record] = self.learner.network(self._inputs(self._seen(record)), state)
+            self.acted[record] = self.learner.network(self._inputs(self._seen(record)), Past(state))
         return self.acted[record]
 
     def _seen(self, record: Decided) -> Any:

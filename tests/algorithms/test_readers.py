@@ -38,7 +38,7 @@ def test_bootstrap_states_come_after_the_right_transitions(monkeypatch: pytest.M
         rollout = Rollout(collector.collect(learner.snapshot()))
         reader, update = RolloutReader(rollout, learner.network, 0, learner.generator, 8), learner.policy_update
         samples = reader.samples(learner.network)
-        values = update.values(samples.inputs, *samples.past)
+        values = update.values(samples.inputs, samples.past)
         _, returns = reader.advantages(values, update)
         order, begins = rollout.sequences(8)
         memory = rollout.column("memory")[order]

@@ -13,6 +13,7 @@ from tau_trainer.errors import ExportError, NonFiniteError
 from tau_trainer.export.build import build_model, visible_sensors
 from tau_trainer.export.cases import Case
 from tau_trainer.export.session import run_case, run_feed, session_of
+from tau_trainer.models.blocks import Past
 from tau_trainer.settings import MemorySettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tests.export.conftest import MakeNetwork
@@ -145,7 +146,7 @@ def test_state_runs_through_an_episode(network_of: MakeNetwork) -> None:
         obs = observations(network.spec, 5, seed=step, scale=1.0)
         found = run_case(session, network.spec, Case("step", obs, None, model_state))
         with torch.no_grad():
-            answer = network(network.prepare(obs), state)
+            answer = network(network.prepare(obs), Past(state))
         model_state, state = found["recurrent_out"][:, 0], answer.state
         expected = (answer.outputs.clamp(-3, 3) / 3).numpy()
         np.testing.assert_allclose(found["deterministic_continuous_actions"], expected, atol=1e-5)

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from tau_trainer.export.reference import Reference
+from tau_trainer.models.blocks import Past
 from tau_trainer.models.mlp import MLP
 from tau_trainer.settings import MemorySettings
 from tests.export.conftest import MakeNetwork
@@ -58,7 +59,7 @@ def test_any_network_with_its_state(network_of: MakeNetwork) -> None:
     state = rng.uniform(-1, 1, (7, 6)).astype(np.float32)
     out = Reference(network)(obs, None, state)
     with torch.no_grad():
-        answer = network(network.prepare(obs), torch.from_numpy(state)[:, None].repeat(1, 2, 1))
+        answer = network(network.prepare(obs), Past(torch.from_numpy(state)[:, None].repeat(1, 2, 1)))
     for value, found in ((out.mu, answer.outputs[:, :2]), (out.branches[0], answer.outputs[:, 2:])):
         assert (np.abs(value.value - found.numpy()) <= value.error).all()
     assert (np.abs(out.state.value - answer.state[:, 0].numpy()) <= out.state.error).all()

@@ -8,6 +8,7 @@ import torch
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.models import ActorCritic
+from tau_trainer.models.blocks import Past
 from tau_trainer.settings import MemorySettings, NetworkSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec, ObservationType
 from tests.networks import IMAGE, LIST, make_network, observations, unplug
@@ -58,7 +59,7 @@ def test_actor_and_critic_have_encoders_and_memories_of_their_own(shared: bool) 
     assert not network.plain
     inputs = network.prepare(observations(ALL, 4))
     state = torch.randn(4, towers, 6)
-    answer = network(inputs, state)
+    answer = network(inputs, Past(state))
     for tower, answered in ((0, network.outputs), (-1, network.values)):
         encoder: Any = network.encoders[tower]
         memory: Any = network.memories[tower]
@@ -66,10 +67,10 @@ def test_actor_and_critic_have_encoders_and_memories_of_their_own(shared: bool) 
         features = torch.cat([seen, encoder.lists([inputs[2]], seen)], dim=1)
         x, after = memory(network.body(features, tower), state[:, tower])
         head = network.action if tower == 0 else network.value
-        torch.testing.assert_close(answered(inputs, state), head(x))
+        torch.testing.assert_close(answered(inputs, Past(state)), head(x))
         torch.testing.assert_close(answer.state[:, tower], after)
-    torch.testing.assert_close(answer.outputs, network.outputs(inputs, state))
-    torch.testing.assert_close(answer.values, network.values(inputs, state))
+    torch.testing.assert_close(answer.outputs, network.outputs(inputs, Past(state)))
+    torch.testing.assert_close(answer.values, network.values(inputs, Past(state)))
     if not shared:
         assert not torch.equal(answer.state[:, 0], answer.state[:, 1])
 
@@ -105,10 +106,10 @@ def test_without_a_hyper_network_a_goal_is_a_vector_like_any_other() -> None:
 def test_no_state_means_the_beginning_of_an_episode() -> None:
     network = make_network(VECTORS, memory=MEMORY)
     inputs = network.prepare(observations(VECTORS, 4))
-    first, second = network(inputs), network(inputs, torch.zeros(4, 2, 6))
+    first, second = network(inputs), network(inputs, Past(torch.zeros(4, 2, 6)))
     assert torch.equal(first.outputs, second.outputs)
     assert torch.equal(first.state, second.state)
-    assert not torch.equal(first.outputs, network(inputs, first.state).outputs)
+    assert not torch.equal(first.outputs, network(inputs, Past(first.state)).outputs)
 
 
 @pytest.mark.usefixtures("toys")

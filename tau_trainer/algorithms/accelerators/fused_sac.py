@@ -343,7 +343,8 @@ def compute_soft_gradient(
     torch.bmm(seen.transpose(1, 2), grad_q, out=gradient.q_weight)
     torch.sum(grad_q, dim=[1], keepdim=True, out=gradient.q_bias)
     if len(space.q_pre) > 0:
-        pre, post = [units[:, :rows] for units in space.q_pre], [units[:, :rows] for units in space.q_post]
+        pre = [units[:, :rows] for units in space.q_pre]
+        post = [units[:, :rows] for units in space.q_post]
         grad = torch.bmm(grad_q, weights.q_weight.transpose(1, 2))
         back(both[:, :rows], grad, weights.q_body_weight, pre, post, gradient.q_body_weight, gradient.q_body_bias)
     single = torch.stack((policy_loss, 0.5 * value_error.square().mean(), drawn.entropy))

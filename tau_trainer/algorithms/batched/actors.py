@@ -13,6 +13,7 @@ from tau_trainer.algorithms.batched.contract import Acted, ActorInput, TensorAct
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.exploration.values import Greedy
 from tau_trainer.models.actor_critic import MEMORY, NetworkOutput
+from tau_trainer.models.blocks import Past
 from tau_trainer.models.distributions import forbidden_of
 from tau_trainer.settings.exploration import GreedySettings
 
@@ -118,7 +119,7 @@ class SamplingActor(TensorActor):
         if state is None:
             return draw(network.action, network.outputs(inputs), forbidden, noise), None
         # Both towers: the critic's has a state of its own.
-        answer: NetworkOutput = network(inputs, state)
+        answer: NetworkOutput = network(inputs, Past(state))
         return draw(network.action, answer.outputs, forbidden, noise), answer.state
 
 

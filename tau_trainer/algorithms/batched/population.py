@@ -239,7 +239,8 @@ class Population(TensorActor):
         """Update each member separately; returns statistics [P], and bool [P], whether each has learned."""
 
         def learn(index: int) -> Mapping[str, torch.Tensor]:
-            member, copies = self.members[index], slice(index * self._copies, (index + 1) * self._copies)
+            member = self.members[index]
+            copies = slice(index * self._copies, (index + 1) * self._copies)
             self.moves += 1
             if learns[index]:
                 reader = TensorReader(rollout.part(copies), member.generator, cut=cut[:, copies])

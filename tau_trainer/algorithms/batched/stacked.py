@@ -18,6 +18,7 @@ from typing_extensions import override
 from tau_trainer.algorithms.batched.acting import StackedHead
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step_from_python
 from tau_trainer.models.actor_critic import ACTOR, ActorCritic, NetworkOutput
+from tau_trainer.models.blocks import NO_PAST, Past
 from tau_trainer.models.normalizer import Normalizer
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ class StackedNormalizer(Normalizer):
     def part(self, some: slice) -> StackedNormalizer:
         """The normaliser of some members, as views of their rows."""
         part = copy.copy(self)  # shallow: modules and buffers are not copied
-        part._members, part._buffers = self._members[some], {name: rows[some] for name, rows in self.named_buffers()}
+        part._members = self._members[some]
+        part._buffers = {name: rows[some] for name, rows in self.named_buffers()}
         return part
 
     @property
@@ -86,17 +88,17 @@ class StackedNetwork:
         (rows,) = arranged
         return [rows if self.normalizer is None else self.normalizer(self._apart(rows)).view(rows.shape)]
 
-    def __call__(self, inputs: Inputs, *past: torch.Tensor | None) -> NetworkOutput:
+    def __call__(self, inputs: Inputs, past: Past = NO_PAST) -> NetworkOutput:
         """The networks' outputs for normalised rows [P * n, D]."""
         actor = self._features(inputs, ACTOR)
         critic = actor if self._towers == 1 else self._features(inputs, self._towers - 1)  # [P, n, H]
         return NetworkOutput(self._said("action", actor), self._said("value", critic), actor.new_zeros(0))
 
-    def outputs(self, inputs: Inputs) -> torch.Tensor:
+    def outputs(self, inputs: Inputs, past: Past = NO_PAST) -> torch.Tensor:
         """The actors' outputs: means and logits [P * n, c + M]."""
         return self._said("action", self._features(inputs, ACTOR))
 
-    def values(self, inputs: Inputs) -> torch.Tensor:
+    def values(self, inputs: Inputs, past: Past = NO_PAST) -> torch.Tensor:
         """The critics' outputs: values [P * n, R]."""
         return self._said("value", self._features(inputs, self._towers - 1))
 

@@ -61,7 +61,7 @@ class QuantileLearning(QLearning):
         goals = self._quantile_goals(batch, draw(rows, hyper.num_tau_prime_samples))  # [n, N']
         self._parameters.optimizer.gradient.zero_()
         with torch.enable_grad():
-            features = self._module.network.features(batch.inputs, *batch.past)
+            features = self._module.network.features(batch.inputs, batch.past)
             worth = _worth(self._module.network, features, fractions, chosen)  # [n, N]
             losses = quantile_huber(worth, goals, fractions, hyper.kappa)  # [n]
             loss = (losses * batch.weights if len(batch.weights) else losses).mean()

@@ -110,13 +110,11 @@ class QLearning:
 
     def values(self, batch: Transitions) -> torch.Tensor:
         """The network's values of the observations, [n, M]."""
-        return self._module.values(self._module.network, batch.inputs, *batch.past, self._noise)
+        return self._module.values(self._module.network, batch.inputs, batch.past, self._noise)
 
     def _after(self, network: ActorCritic, batch: Transitions) -> torch.Tensor:
         """A network's values [n, M] of the next observations."""
-        return values_after(
-            lambda inputs, state, begins: self._module.values(network, inputs, state, begins, self._noise), batch
-        )
+        return values_after(lambda inputs, past: self._module.values(network, inputs, past, self._noise), batch)
 
 
 def names_of(stream: str) -> tuple[str, ...]:

@@ -162,9 +162,8 @@ def losses(
         gammas: float32 [S].
         n_step: see :func:`.transitions.targets`.
     """
-    state, begins = batch.past
-    head = module.network.action
-    answer = module.network(batch.inputs, state, begins)
+    head, begins = module.network.action, batch.past.begins
+    answer = module.network(batch.inputs, batch.past)
     with torch.no_grad():
         # V'(s') [n, S].
         after = values_after(module.target.values, batch)
@@ -172,7 +171,8 @@ def losses(
     drawn = draw(head, module.log_coefficients, answer.outputs, noise, batch.forbidden)
     seen = module.q.see(batch.inputs)
     # [2, n, S, A]; no gradient at Qs' weights through `drawn`.
-    q, q_of_drawn = module.q(seen, batch.continuous, begins), module.q(seen, drawn.actions, begins, frozen=True)
+    q = module.q(seen, batch.continuous, begins)
+    q_of_drawn = module.q(seen, drawn.actions, begins, frozen=True)
     q, q_of_drawn = of_taken(q, head, batch.discrete), of_drawn(q_of_drawn, head, drawn)  # [2, n, S]
     # [n, S]; teaches V, but neither policy nor Qs.
     goal = (torch.minimum(q_of_drawn[0], q_of_drawn[1]) - drawn.cost[:, None]).detach()

@@ -45,6 +45,7 @@ from tau_trainer.algorithms.parameters import fitting, follower
 from tau_trainer.columns import Arrays
 from tau_trainer.memory import Rollout, TensorRollout
 from tau_trainer.metrics import keys
+from tau_trainer.models.blocks import Past
 from tau_trainer.models.observation_encoder import TowerFeatures
 from tau_trainer.models.soft_actor_critic import NormalizedSoftActorCritic
 from tau_trainer.settings import SACLNHyperparameters
@@ -85,27 +86,28 @@ def losses(
         gammas: float32 [S].
         n_step: see :func:`.transitions.targets`.
     """
-    state, begins = batch.past
     network, head, q = module.network, module.network.action, module.q
     noise_after = in_order(noise[0], noise[1], batch)
     forbidden_after = in_order(batch.forbidden, batch.forbidden_after, batch)
 
-    def worth(inputs: list[torch.Tensor], state: torch.Tensor | None, begins: torch.Tensor | None) -> torch.Tensor:
+    def worth(inputs: list[torch.Tensor], past: Past) -> torch.Tensor:
         """[rows, S]: min Q'(s', a') - alpha log pi(a')."""
-        outputs = network.outputs(inputs, state, begins)
+        outputs = network.outputs(inputs, past)
         drawn = draw(head, module.log_coefficients, outputs, noise_after, forbidden_after)
-        said = of_drawn(module.q_target(module.q_target.see(inputs), drawn.actions, begins), head, drawn)
+        said = of_drawn(module.q_target(module.q_target.see(inputs), drawn.actions, past.begins), head, drawn)
         return torch.minimum(said[0], said[1]) - drawn.cost[:, None]
 
     with torch.no_grad():
         backup = targets(batch, gammas, values_after(worth, batch), n_step)  # [n, S]
     seen = q.see(batch.inputs)
     # The encoder, which they share, learns from the Qs alone.
-    outputs = head(network.features(TowerFeatures(*(values.detach() for values in seen[0])), state, begins))
+    outputs = head(network.features(TowerFeatures(*(values.detach() for values in seen[0])), batch.past))
     drawn = draw(head, module.log_coefficients, outputs, noise[0], batch.forbidden)
-    said = of_taken(q(seen, batch.continuous, begins), head, batch.discrete)  # [2, n, S]
+    said = of_taken(q(seen, batch.continuous, batch.past.begins), head, batch.discrete)  # [2, n, S]
     # No gradient at Qs' weights through the drawn actions.
-    of_policy = of_drawn(q(seen, drawn.actions, begins, frozen=True), head, drawn)[0]  # [n, S], of the first Q
+    of_policy = of_drawn(q(seen, drawn.actions, batch.past.begins, frozen=True), head, drawn)[
+        0
+    ]  # [n, S], of the first Q
     return Losses(
         policy=(drawn.cost - of_policy.mean(dim=1)).mean(),
         q=half_squares(said - backup, batch),

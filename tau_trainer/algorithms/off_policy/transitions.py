@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 
 from tau_trainer.algorithms.ranks import Ranks
+from tau_trainer.models.blocks import NO_PAST, Past
 from tau_trainer.models.observation_encoder import Inputs
 
 
@@ -50,9 +51,9 @@ class Transitions(NamedTuple):
     """float32 [n]: for prioritized memories, a gradient step writes the errors of values here, >= 0."""
 
     @property
-    def past(self) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    def past(self) -> Past:
         """State and sequence starts, in the form that a network takes."""
-        return (self.state, self.begins) if len(self.begins) else (None, None)
+        return Past(self.state, self.begins) if len(self.begins) else NO_PAST
 
 
 def minibatch(drawn: Transitions, begin: int, end: int) -> Transitions:
@@ -80,22 +81,20 @@ def minibatches(drawn: Transitions, steps: int, ranks: Ranks | None = None) -> l
     return [minibatch(drawn, begin + part.start, begin + part.stop) for begin in range(0, steps * size, size)]
 
 
-def values_after(
-    ask: Callable[[Inputs, torch.Tensor | None, torch.Tensor | None], torch.Tensor], batch: Transitions
-) -> torch.Tensor:
+def values_after(ask: Callable[[Inputs, Past], torch.Tensor], batch: Transitions) -> torch.Tensor:
     """A network's outputs [n, ...] for the next observations; of a recurrent one, after each transition's past.
 
     Args:
-        ask: maps inputs, state and sequence starts to outputs; the latter two are None without a memory.
+        ask: maps inputs and their past to outputs.
         batch: transitions; with a memory, sequences of them.
     """
     if not len(batch.begins):
-        return ask(batch.following, None, None)
+        return ask(batch.following, NO_PAST)
     inputs = [in_order(now, later, batch) for now, later in zip(batch.inputs, batch.following, strict=True)]
     state = in_order(batch.state, batch.state, batch)
     begins = in_order(batch.begins, torch.zeros_like(batch.begins), batch)  # next observations start no sequence
     places = _order(batch).argsort()[: len(batch.begins)]  # int64 [n]: place of each transition in that order
-    return ask(inputs, state, begins)[places + 1]  # the next observation follows its transition
+    return ask(inputs, Past(state, begins))[places + 1]  # the next observation follows its transition
 
 
 def targets(batch: Transitions, gammas: torch.Tensor | float, after: torch.Tensor, n_step: int = 1) -> torch.Tensor:

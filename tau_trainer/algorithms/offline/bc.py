@@ -28,5 +28,5 @@ class BC(Offline):
 
     @override
     def losses(self, batch: Transitions) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        loss = -self.log_prob_of(self.network.outputs(batch.inputs, *batch.past), batch).mean()
+        loss = -self.log_prob_of(self.network.outputs(batch.inputs, batch.past), batch).mean()
         return loss, [loss]

@@ -35,7 +35,8 @@ class BatchedVectorEnv(VectorEnv[_Array, _Array, _Array]):
     def __init__(self, env: BatchedEnv, *, render_mode: str | None = None) -> None:
         self.batched = env
         self.num_envs = env.num_envs * env.num_agents
-        self.single_observation_space, self.single_action_space = env.observation_space, env.action_space
+        self.single_observation_space = env.observation_space
+        self.single_action_space = env.action_space
         self.observation_space = batch_space(env.observation_space, self.num_envs)
         self.action_space = batch_space(env.action_space, self.num_envs)
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": ["rgb_array"]}

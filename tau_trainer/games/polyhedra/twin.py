@@ -165,7 +165,8 @@ class PolyhedraTwin:
             coords = self._subsets[int(actions[0])]
             axis = self._reply(coords, weights, state)
         else:
-            coords, axis = [k for k in range(self._game.dimension) if state["coords"][k]], int(actions[0])
+            coords = [k for k in range(self._game.dimension) if state["coords"][k]]
+            axis = int(actions[0])
         valid = axis in self._axes(coords, weights)
         after = points
         if valid and not self._over(points) and coords in self._named(points):

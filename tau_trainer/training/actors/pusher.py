@@ -89,7 +89,8 @@ class Pusher(Sink):
         """Act with the newest weights from now on."""
         self._seen = self._weights.written
         newest = self._weights.read()
-        self.actor.policy, self._opts = self.algorithm.policy(newest.arrays, newest.version), newest.opts
+        self.actor.policy = self.algorithm.policy(newest.arrays, newest.version)
+        self._opts = newest.opts
 
     def push(self, least: int) -> None:
         """Push all transitions if there are at least ``least``; waits while the channel is full. Raises GoneError.

@@ -60,7 +60,8 @@ class Payment:
 
         ``targets``: of each step, the values of hidden sensors [P E, 1, c]; none if no sensor is hidden.
         """
-        actions, engine = rollout.actions[:, :, 0].cpu().numpy(), rollout.rewards[:, :, 0].cpu().numpy()
+        actions = rollout.actions[:, :, 0].cpu().numpy()
+        engine = rollout.rewards[:, :, 0].cpu().numpy()
         wrong = ~np.isfinite(engine)
         engine = np.where(wrong, np.float32(0.0), engine)
         ended = (rollout.terminated | rollout.truncated)[:, :, 0].cpu().numpy()
@@ -125,7 +126,8 @@ class World:
         env, population = self.env, self._population
         before = env.state, self._observations, population.steps
         foresees = population.foresees and env.truncates
-        rows, targets = RolloutRows(torch.zeros(1, dtype=torch.int64, device=env.device)), list[torch.Tensor]()
+        rows = RolloutRows(torch.zeros(1, dtype=torch.int64, device=env.device))
+        targets = list[torch.Tensor]()
         for _ in range(steps):
             if given_up():
                 env.state, self._observations, population.steps = before

@@ -123,7 +123,7 @@ def test_an_agent_remembers_its_episode_and_no_other(few: bool, monkeypatch: pyt
         assert torch.equal(rollout.kept[MEMORY][rollout.present][:, 0, 0], counts[rollout.present])
         reader, update = SequenceReader(rollout, learner.generator, 3), learner.policy_update
         samples = reader.samples(learner.network)
-        values = update.values(samples.inputs, *samples.past)
+        values = update.values(samples.inputs, samples.past)
         _, returns = reader.advantages(values, update)
         there = rollout.present.movedim(0, 2)
         np.testing.assert_array_equal(values[:, 0], counts.movedim(0, 2)[there])

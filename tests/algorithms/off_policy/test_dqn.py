@@ -19,6 +19,7 @@ from tau_trainer.export.build import build_model
 from tau_trainer.export.verify import verify
 from tau_trainer.models import MLPPolicy, ModulePolicy
 from tau_trainer.models.actor_critic import CLOCK
+from tau_trainer.models.blocks import Past
 from tau_trainer.models.distributions import branch_bounds
 from tau_trainer.models.mlp import MLP
 from tau_trainer.settings import MemorySettings
@@ -316,11 +317,11 @@ def test_sequences_see_their_past_where_values_are_asked() -> None:
     for row in range(len(values)):
         inputs, following = ([one[row][None] for one in side] for side in (batch.inputs, batch.following))
         before = [batch.state[row][None]] * 2 if batch.begins[row] else before
-        answers = [one(inputs, state) for one, state in zip(both, before, strict=True)]
+        answers = [one(inputs, Past(state)) for one, state in zip(both, before, strict=True)]
         chosen = answers[0].outputs[0, [int(batch.discrete[row, 0]), 3 + int(batch.discrete[row, 1])]].mean()
         assert float(values[row]) == pytest.approx(float(chosen), rel=1e-4, abs=1e-5)
         before = [one.state for one in answers]
-        judged, scored = (one(following, state).outputs[0] for one, state in zip(both, before, strict=True))
+        judged, scored = (one(following, Past(state)).outputs[0] for one, state in zip(both, before, strict=True))
         judged = judged.masked_fill(batch.forbidden_after[row], -1e8)
         best = [int(judged[:3].argmax()), 3 + int(judged[3:].argmax())]
         goal = batch.rewards[row, 0] + learner.streams[0].gamma * batch.goes_on[row, 0] * scored[best].mean()

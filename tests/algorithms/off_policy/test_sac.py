@@ -11,6 +11,7 @@ from tau_trainer.algorithms.off_policy.sac import SAC, losses
 from tau_trainer.algorithms.off_policy.transitions import Transitions, values_after
 from tau_trainer.export import export_onnx
 from tau_trainer.models import MLPPolicy, ModulePolicy
+from tau_trainer.models.blocks import Past
 from tau_trainer.models.observation_encoder import TowerFeatures
 from tau_trainer.settings import MemorySettings
 from tau_trainer.specs import ActionSpec, ObservationSpec, ObservationType
@@ -270,8 +271,8 @@ def test_a_recurrent_target_sees_what_came_after_at_the_end_of_its_past() -> Non
     for row in range(9):
         here = slice(row, row + 1)
         state = batch.state[here] if begins[row] else state
-        state = learner.module.target([batch.inputs[0][here]], state).state
-        wanted = learner.module.target.values([batch.following[0][here]], state)
+        state = learner.module.target([batch.inputs[0][here]], Past(state)).state
+        wanted = learner.module.target.values([batch.following[0][here]], Past(state))
         torch.testing.assert_close(found[here], wanted, msg=f"row {row}")
 
 
