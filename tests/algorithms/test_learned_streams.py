@@ -219,6 +219,7 @@ def test_novelty_goes_on_beyond_an_episodes_real_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("spec", [VECTORS, IMAGES], ids=["vectors", "images"])
 def test_so_it_does_in_a_replay_memory(spec: BehaviorSpec, tmp_path: Path) -> None:
     one = learner("sac", ("curiosity",), tmp_path, spec)
+    assert one.holds_lock, "its curiosity learns without a hand-written step"
     rollout = Rollout(work := rollout_of(one))
     one.update(work, 0.0, None)
     rows, drawn = one.replay.take(every := np.arange(len(rollout))), one._taken(every)
