@@ -15,15 +15,15 @@ from tau_trainer.settings.problems import did_you_mean
 from tools import house
 
 CEILINGS = {
-    "code lines": 52_216,
+    "code lines": 52_140,
     "characters in a line, mean": 41.8,
     "lines in a function, median": 5,
     "files of more than 500 lines": 0,
     "folders of more than 20 files": 0,
-    "functions of more than 6 parameters": 30,
+    "functions of more than 6 parameters": 28,
     "floors": 26,
     "casts": 6,
-    "comments `type: ignore`": 54,
+    "comments `type: ignore`": 53,
     "hooks": 4,
     "double names": 4,
     "functions with a local `one`": 2,
