@@ -72,8 +72,8 @@ class SoftNetworks(NamedTuple):
     optimizer: OptimizerState
 
 
-class SACCoefficients(NamedTuple):
-    """The actions, and the hyperparameters that do not change."""
+class SoftConstants(NamedTuple):
+    """Sizes of the actions, and hyperparameters that do not change."""
 
     continuous: int
     branches: list[int]
@@ -180,7 +180,7 @@ def weigh(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
 
 
 def draw_actions(
-    hyper: SACCoefficients,
+    hyper: SoftConstants,
     outputs: torch.Tensor,
     noise: torch.Tensor,
     forbidden: torch.Tensor,
@@ -224,7 +224,7 @@ def draw_actions(
     return DrawnActions(action, noisy, inside, probability, log_probability, cost, entropy, grad)
 
 
-def expected_q(hyper: SACCoefficients, q: torch.Tensor, probability: torch.Tensor) -> torch.Tensor:
+def expected_q(hyper: SoftConstants, q: torch.Tensor, probability: torch.Tensor) -> torch.Tensor:
     """From Q [E, n, S A], that of drawn actions, [E, n, S]: the expectation over branches' values [n, M]."""
     if len(hyper.branches) == 0:
         return q
@@ -233,7 +233,7 @@ def expected_q(hyper: SACCoefficients, q: torch.Tensor, probability: torch.Tenso
 
 
 def compute_q_errors(
-    hyper: SACCoefficients, taken: torch.Tensor, backup: torch.Tensor, batch: Transitions
+    hyper: SoftConstants, taken: torch.Tensor, backup: torch.Tensor, batch: Transitions
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Q of the stored actions [2, B, S], their losses [2], and the gradient at Qs ``taken`` [2, B, S A]."""
     rows, streams, count = backup.size(0), backup.size(1), len(hyper.branches)
@@ -253,7 +253,7 @@ def compute_q_errors(
     return q, 0.5 * (error * weighted).mean(dim=[1, 2]), grad
 
 
-def at_first_q(hyper: SACCoefficients, q: torch.Tensor, probability: torch.Tensor) -> torch.Tensor:
+def at_first_q(hyper: SoftConstants, q: torch.Tensor, probability: torch.Tensor) -> torch.Tensor:
     """Gradient of the policy's loss at the first Q [B, S A] of drawn actions, whose branches have ``probability``."""
     rows, streams, count = q.size(0), hyper.gammas.size(0), len(hyper.branches)
     grad = torch.full_like(q, -1.0 / float(rows) / float(streams))
@@ -263,7 +263,7 @@ def at_first_q(hyper: SACCoefficients, q: torch.Tensor, probability: torch.Tenso
 
 
 def at_outputs(
-    hyper: SACCoefficients,
+    hyper: SoftConstants,
     drawn: DrawnActions,
     log_coefficients: torch.Tensor,
     q: torch.Tensor,
@@ -293,7 +293,7 @@ def at_outputs(
 
 
 def compute_soft_gradient(
-    hyper: SACCoefficients, networks: SoftNetworks, space: SoftWorkspace, batch: Transitions, noise: torch.Tensor
+    hyper: SoftConstants, networks: SoftNetworks, space: SoftWorkspace, batch: Transitions, noise: torch.Tensor
 ) -> torch.Tensor:
     """Write the gradient of one minibatch's losses; returns the numbers that :meth:`SAC.learn` reports, [5 + S]."""
     weights, gradient, target = networks.weights, networks.gradient, networks.target
@@ -352,7 +352,7 @@ def compute_soft_gradient(
 
 
 def run_soft_steps(
-    hyper: SACCoefficients,
+    hyper: SoftConstants,
     networks: SoftNetworks,
     space: SoftWorkspace,
     drawn: Transitions,
@@ -401,7 +401,7 @@ class FusedSoftSteps:
         return found
 
 
-def soft_steps(module: SoftActorCritic, parameters: FlatParameters, hyper: SACCoefficients) -> FusedSoftSteps:
+def soft_steps(module: SoftActorCritic, parameters: FlatParameters, hyper: SoftConstants) -> FusedSoftSteps:
     """The hand-written steps of ``sac``."""
     views = parameters.views(parameters.optimizer.parameters)
     followed = [name.removeprefix("target.") for name in views if name.startswith("target.")]

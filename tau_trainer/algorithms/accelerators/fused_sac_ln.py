@@ -13,7 +13,7 @@ import torch
 
 from tau_trainer.algorithms.accelerators.fused_sac import (
     FusedSoftSteps,
-    SACCoefficients,
+    SoftConstants,
     SoftTarget,
     at_first_q,
     at_outputs,
@@ -70,10 +70,10 @@ class NormalizedWorkspace(NamedTuple):
     drawn_post: list[torch.Tensor]
 
 
-class SACLNCoefficients(NamedTuple):
-    """The actions, and the hyperparameters."""
+class NormalizedConstants(NamedTuple):
+    """The same, and what entropy coefficients follow."""
 
-    soft: SACCoefficients
+    soft: SoftConstants
     pace: torch.Tensor
     """[1 + b]: speed of the logarithms of entropy coefficients, as a multiple of the weights' speed."""
     least: torch.Tensor
@@ -158,7 +158,7 @@ def target_through(target: SoftTarget, x: torch.Tensor) -> torch.Tensor:
 
 
 def compute_normalized_gradient(
-    hyper: SACCoefficients,
+    hyper: SoftConstants,
     networks: NormalizedNetworks,
     space: NormalizedWorkspace,
     batch: Transitions,
@@ -233,7 +233,7 @@ def hasten(logarithms: torch.Tensor, before: torch.Tensor, pace: torch.Tensor, l
 
 
 def run_normalized_steps(
-    hyper: SACLNCoefficients,
+    hyper: NormalizedConstants,
     networks: NormalizedNetworks,
     space: NormalizedWorkspace,
     drawn: Transitions,
@@ -257,7 +257,7 @@ def run_normalized_steps(
 
 
 def normalized_steps(
-    module: NormalizedSoftActorCritic, parameters: FlatParameters, hyper: SACLNCoefficients
+    module: NormalizedSoftActorCritic, parameters: FlatParameters, hyper: NormalizedConstants
 ) -> FusedSoftSteps:
     """The hand-written steps of ``sac_ln``."""
     views = parameters.views(parameters.optimizer.parameters)

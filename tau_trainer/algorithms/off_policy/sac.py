@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.accelerators.fused_sac import FusedSoftSteps, SACCoefficients, soft_steps
+from tau_trainer.algorithms.accelerators.fused_sac import FusedSoftSteps, SoftConstants, soft_steps
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.off_policy.transitions import (
@@ -205,7 +205,7 @@ class SoftAlgorithm(OffPolicy):
         hyper, choices = self.hyperparameters, self.network.action.choices
         assert isinstance(hyper, SACHyperparameters | SACLNHyperparameters)
         branches, device = choices.discrete_branches, self.device
-        self.coefficients = SACCoefficients(
+        self.constants = SoftConstants(
             continuous=choices.continuous_size,
             branches=list(branches),
             gammas=torch.tensor([stream.gamma for stream in self.streams], device=device),
@@ -248,7 +248,7 @@ class SoftAlgorithm(OffPolicy):
     def coefficients_by_key(self) -> dict[str, float]:
         """Entropy coefficients by TensorBoard name: of continuous actions, and the mean of those of the branches."""
         logarithms = self.parameters.views(self.parameters.optimizer.parameters)["log_coefficients"]
-        values, branches = logarithms.exp().tolist(), len(self.coefficients.branches)
+        values, branches = logarithms.exp().tolist(), len(self.constants.branches)
         result = dict[str, float]()
         if len(values) > branches:
             result[keys.CONTINUOUS_COEFFICIENT] = values[0]
@@ -272,7 +272,7 @@ class SAC(SoftAlgorithm):
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         super().__init__(setup)
         self._follow = follower(self.module.target, self.module.network)
-        self.fused = self.by_hand(lambda: soft_steps(self.module, self.parameters, self.coefficients), fused=fused)
+        self.fused = self.by_hand(lambda: soft_steps(self.module, self.parameters, self.constants), fused=fused)
 
     @override
     def build(self) -> SoftActorCritic:
@@ -286,7 +286,7 @@ class SAC(SoftAlgorithm):
 
     @override
     def loss(self, batch: Transitions, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        found = losses(self.module, batch, noise[0], self.coefficients.gammas, self.hyperparameters.n_step)
+        found = losses(self.module, batch, noise[0], self.constants.gammas, self.hyperparameters.n_step)
         single = torch.stack((found.policy, found.value, found.entropy))
         total = found.policy + found.value + found.q.sum() + found.coefficients
         return total, torch.cat((single, found.q, found.values))
@@ -294,7 +294,7 @@ class SAC(SoftAlgorithm):
     @override
     def descend(self, learning_rate: float) -> None:
         self.parameters.descend(learning_rate)
-        self._follow(self.coefficients.tau)
+        self._follow(self.constants.tau)
 
     @override
     def report(self, means: Sequence[float]) -> dict[str, float]:

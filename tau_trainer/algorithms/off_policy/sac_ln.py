@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.accelerators.fused_sac_ln import SACLNCoefficients, hasten, normalized_steps
+from tau_trainer.algorithms.accelerators.fused_sac_ln import NormalizedConstants, hasten, normalized_steps
 from tau_trainer.algorithms.base import Setup, State
 from tau_trainer.algorithms.off_policy.return_scale import ReturnScale
 from tau_trainer.algorithms.off_policy.sac import (
@@ -135,10 +135,10 @@ class SACLN(SoftAlgorithm):
         super().__init__(setup)
         self._returns = self._new_returns()
         least = math.log(max(SACLNHyperparameters.of(self.hyperparameters).least_entcoef, 1e-8))
-        continuous, branches = bool(self.coefficients.continuous), len(self.coefficients.branches)
+        continuous, branches = bool(self.constants.continuous), len(self.constants.branches)
         each = [(PACE, least)] * continuous + [(BRANCH_PACE, least + math.log(BRANCH_LEAST))] * branches
         pace, self._least = torch.tensor(each, device=self.device).T.contiguous()  # [1 + b] each
-        self._numbers = SACLNCoefficients(self.coefficients, pace, self._least.clone())
+        self._numbers = NormalizedConstants(self.constants, pace, self._least.clone())
         self._follow = follower(self.module.q_target, self.module.q)
         self.fused = self.by_hand(lambda: normalized_steps(self.module, self.parameters, self._numbers), fused=fused)
 
@@ -182,7 +182,7 @@ class SACLN(SoftAlgorithm):
 
     @override
     def loss(self, batch: Transitions, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        found = losses(self.module, batch, noise, self.coefficients.gammas, self.hyperparameters.n_step)
+        found = losses(self.module, batch, noise, self.constants.gammas, self.hyperparameters.n_step)
         numbers = torch.cat((torch.stack((found.policy, found.entropy)), found.q, found.values))
         return found.policy + found.q.sum() + found.coefficients, numbers
 
@@ -192,7 +192,7 @@ class SACLN(SoftAlgorithm):
         before = logarithms.clone()
         self.parameters.descend(learning_rate)
         hasten(logarithms, before, self._numbers.pace, self._numbers.least)
-        self._follow(self.coefficients.tau)
+        self._follow(self.constants.tau)
 
     @override
     def report(self, means: Sequence[float]) -> dict[str, float]:
