@@ -204,7 +204,8 @@ class FlatParameters:
 
     def _bind(self) -> None:
         """Make the module's parameters views of the vectors."""
-        values, gradients = self.views(self.optimizer.parameters), self.views(self.optimizer.gradient)
+        values = self.views(self.optimizer.parameters)
+        gradients = self.views(self.optimizer.gradient)
         for name, parameter in self.module.named_parameters():
             parameter.data, parameter.grad = values[name], gradients[name]
 

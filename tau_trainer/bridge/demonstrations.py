@@ -331,7 +331,8 @@ def _meta(demonstration: Demonstration, name: str) -> bytes:
     """The reserved area, with as much of the name as fits."""
     returns = demonstration.returns
     mean = np.float32(returns.mean() if len(returns) else 0.0).tobytes()
-    field, version = DemonstrationMeta, varint(DemonstrationMeta.VERSION << 3) + varint(API_VERSION)
+    field = DemonstrationMeta
+    version = varint(DemonstrationMeta.VERSION << 3) + varint(API_VERSION)
     numbers = varint(field.STEPS << 3) + varint(len(demonstration))
     numbers += varint(field.EPISODES << 3) + varint(len(returns))
     rest = numbers + varint(field.MEAN_REWARD << 3 | FIXED32) + mean
@@ -348,7 +349,8 @@ def _infos(demonstration: Demonstration) -> Iterator[bytes]:
     for ended in (False, True):
         rows = demonstration.ended == ended
         count = int(rows.sum())
-        obs, reward = tuple(sensor[rows] for sensor in demonstration.obs), demonstration.reward[rows]
+        obs = tuple(sensor[rows] for sensor in demonstration.obs)
+        reward = demonstration.reward[rows]
         nobody, nothing = np.zeros(count, np.int32), np.zeros(count, np.float32)
         over = mask = None
         if ended:

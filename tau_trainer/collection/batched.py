@@ -179,7 +179,8 @@ class BatchedCollector:
     @torch.no_grad()
     def collect(self, steps: int) -> dict[str, TensorRollout]:
         """Play ``steps`` steps of every copy; returns the rollout of each policy that is kept."""
-        env, rows = self._env, {name: RolloutRows(self._policies[name][1]) for name in self._kept}
+        env = self._env
+        rows = {name: RolloutRows(self._policies[name][1]) for name in self._kept}
         for _ in range(steps):
             # Values before the step, which decisions are based on.
             observations, mask, present = self._observations, env.mask, env.state["present"]

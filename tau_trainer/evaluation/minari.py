@@ -72,7 +72,8 @@ class MinariStore:
         known, action_space = dataset.spec.env_spec, dataset.action_space
         behavior = known.id if known is not None else self._parse(name)[1]
         try:
-            observed, acted = tuple(sensors(dataset.observation_space)), _action_spec(action_space)
+            observed = tuple(sensors(dataset.observation_space))
+            acted = _action_spec(action_space)
         except SettingsError as error:
             raise DataError(f"the data set '{name}' cannot be converted: {error}") from error
         for space in (_hybrid(action_space) or {"": action_space}).values():

@@ -77,7 +77,8 @@ class TagGridworld(BatchedEnv):
         self.num_taggers, self.grid_length, self.episode_length = num_taggers, grid_length, episode_length
         self.wall_hit_penalty = float(wall_hit_penalty)
         self.agents = (*(f"tagger_{i}" for i in range(num_taggers)), f"runner_{num_taggers}")
-        everybody, size = num_taggers + 1, 4 * (num_taggers + 1) + 1 if use_full_observation else 6
+        everybody = num_taggers + 1
+        size = 4 * (num_taggers + 1) + 1 if use_full_observation else 6
         self.observation_space = spaces.Box(0.0, 1.0, (size,), np.float32)
         self.action_space = spaces.Discrete(len(MOVES))
         self._full = use_full_observation

@@ -101,7 +101,8 @@ class History:
         for record in records:
             elapsed = number(record.get("elapsed"))
             if elapsed is not None:
-                before, last = (before + last if elapsed < last - NEW_START_S else before), elapsed
+                before = before + last if elapsed < last - NEW_START_S else before
+                last = elapsed
             match record:
                 case {"type": "summary", "behavior": str(behavior), "step": int(step)} if step < _MOST_STEPS:
                     history._cut(behavior, step)  # a second record of the same step adds to the first

@@ -30,7 +30,8 @@ VISUAL = "visual:"
 Kind = Literal["vector", "image", "list"]
 
 _UNSAID, _NONE = DimensionProperty.UNSPECIFIED, DimensionProperty.NONE
-_SHIFTED, _VARIABLE = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE, DimensionProperty.VARIABLE_SIZE
+_SHIFTED = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
+_VARIABLE = DimensionProperty.VARIABLE_SIZE
 _DRAWING = threading.RLock()
 _KINDS: dict[tuple[DimensionProperty, ...], Kind] = {
     (_NONE, _SHIFTED, _SHIFTED): "image",

@@ -175,7 +175,8 @@ class ActionHead(Head):
         """
         branches = self.actions.discrete_branches
         first = self.logits + self.choices.mask_size - self.actions.mask_size
-        allowed_all, masked = graph.scalar("one", 1.0), graph.scalar("masked_logit", -MASKED_LOGIT)
+        allowed_all = graph.scalar("one", 1.0)
+        masked = graph.scalar("masked_logit", -MASKED_LOGIT)
         samples: list[str] = []
         best: list[str] = []
         for i, (begin, end) in enumerate(branch_bounds(branches)):

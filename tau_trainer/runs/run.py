@@ -163,7 +163,8 @@ class Run:
             raise RunFinishedError(
                 f"the run in '{self.folder.path}' has already reached {had}; raise --{flag} to continue it"
             )
-        self.collector, self._clock = collector, _Clock(self._clock.started, began_at=collector.steps)
+        self.collector = collector
+        self._clock = _Clock(self._clock.started, began_at=collector.steps)
         self.seen = self.snapshot()
 
     def to_end(self) -> RunReport:

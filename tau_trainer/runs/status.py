@@ -69,7 +69,8 @@ def _entry(run: Path, checkpoint: Path) -> tuple[str, dict[str, Any]] | None:
         reward = head["content"]["learner"].get("mean_reward")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    tensors, model = checkpoint / TENSORS, run / file_name(name) / f"{file_name(name)}-{step}.onnx"
+    tensors = checkpoint / TENSORS
+    model = run / file_name(name) / f"{file_name(name)}-{step}.onnx"
     return name, {
         "steps": step,
         "file_path": str(model if model.exists() else tensors),

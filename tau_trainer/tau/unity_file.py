@@ -91,7 +91,8 @@ def encode(data: TauDataset) -> bytes:
 
 
 def _split(split: TauSplit) -> bytes:
-    rows, vectors = split.answer_index.astype("<i4").tobytes(), split.prompts.astype("<f2").tobytes()
+    rows = split.answer_index.astype("<i4").tobytes()
+    vectors = split.prompts.astype("<f2").tobytes()
     return _texts(split.prompt_text) + rows + vectors
 
 

@@ -15,12 +15,12 @@ from tau_trainer.settings.problems import did_you_mean
 from tools import house
 
 CEILINGS = {
-    "code lines": 52_140,
+    "code lines": 52_125,
     "characters in a line, mean": 41.8,
     "lines in a function, median": 5,
     "files of more than 500 lines": 0,
     "folders of more than 20 files": 0,
-    "functions of more than 6 parameters": 28,
+    "functions of more than 6 parameters": 24,
     "floors": 26,
     "casts": 6,
     "comments `type: ignore`": 53,

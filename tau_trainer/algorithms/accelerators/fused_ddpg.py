@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 
 from tau_trainer.algorithms.accelerators.fused_sac import SoftWeights, back, back_to_actions, through, weigh
-from tau_trainer.algorithms.accelerators.scripting import scripted
+from tau_trainer.algorithms.accelerators.steps import FusedSteps
 from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatch
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
 from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic
@@ -29,21 +29,27 @@ class DDPGWorkspace(NamedTuple):
     q_post: list[torch.Tensor]
 
 
-class DDPGCoefficients(NamedTuple):
-    """Hyperparameters of one update."""
+class DDPGConstants(NamedTuple):
+    """Hyperparameters that do not change."""
 
     gammas: torch.Tensor
     """[S]."""
     tau: float
     delay: int
-    learning_rate: float
 
 
-class Followed(NamedTuple):
-    """Flat vectors: the trained one, and the target that follows it."""
+class DDPGNetworks(NamedTuple):
+    """All tensors that a gradient step changes."""
 
+    weights: SoftWeights
+    gradient: SoftWeights
+    target: SoftWeights
     source: torch.Tensor
-    target: torch.Tensor
+    """The trained parameters, flat."""
+    followed: torch.Tensor
+    """The target's, which follow them, flat."""
+    actor: OptimizerState
+    q: OptimizerState
 
 
 def named_weights(views: dict[str, torch.Tensor], actor: str, q: str) -> SoftWeights:
@@ -84,15 +90,10 @@ def value_after(target: SoftWeights, batch: Transitions, noise: torch.Tensor) ->
 
 
 def compute_q_gradient(
-    hyper: DDPGCoefficients,
-    weights: SoftWeights,
-    gradient: SoftWeights,
-    target: SoftWeights,
-    space: DDPGWorkspace,
-    batch: Transitions,
-    noise: torch.Tensor,
+    hyper: DDPGConstants, networks: DDPGNetworks, space: DDPGWorkspace, batch: Transitions, noise: torch.Tensor
 ) -> torch.Tensor:
     """Write the gradient of the Qs' losses; returns these and the mean Q of each stream, [E + S]."""
+    weights, gradient, target = networks.weights, networks.gradient, networks.target
     goal = torch.addcmul(batch.rewards, batch.goes_on * hyper.gammas, value_after(target, batch, noise))  # [B, S]
     both = torch.cat((batch.inputs[0], batch.continuous), dim=1)
     x = both.unsqueeze(0).expand(weights.q_weight.size(0), both.size(0), both.size(1))  # [E, B, D + c], a view
@@ -109,10 +110,9 @@ def compute_q_gradient(
     return torch.cat((0.5 * (error * weighted).mean(dim=[1, 2]), q.mean(dim=[0, 1])))
 
 
-def compute_policy_gradient(
-    weights: SoftWeights, gradient: SoftWeights, space: DDPGWorkspace, observations: torch.Tensor
-) -> torch.Tensor:
+def compute_policy_gradient(networks: DDPGNetworks, space: DDPGWorkspace, observations: torch.Tensor) -> torch.Tensor:
     """Write the gradient of the actor's loss; returns that, []."""
+    weights, gradient = networks.weights, networks.gradient
     x = observations.unsqueeze(0)  # [1, B, D]
     features = through(x, weights.body_weight, weights.body_bias, space.pre, space.post)
     actions = torch.tanh(torch.addmm(weights.action_bias, features[0], weights.action_weight))  # [B, c]
@@ -133,70 +133,51 @@ def compute_policy_gradient(
 
 
 def run_steps(
-    hyper: DDPGCoefficients,
-    weights: SoftWeights,
-    gradient: SoftWeights,
-    target: SoftWeights,
-    followed: Followed,
-    actor: OptimizerState,
-    q: OptimizerState,
+    hyper: DDPGConstants,
+    networks: DDPGNetworks,
     space: DDPGWorkspace,
     drawn: Transitions,
     noise: torch.Tensor,
-    statistics: torch.Tensor,
-) -> None:
-    """A gradient step for each row of ``statistics`` [steps, 2 + E + S], from as many minibatches of ``drawn``."""
-    steps = statistics.size(0)
-    size, taken = noise.size(0) // steps, int(q.step.item())  # read once: reading it at every step costs more
+    learning_rate: float,
+) -> torch.Tensor:
+    """Numbers [steps, 2 + E + S] of as many steps as ``noise`` [1, steps, B, c] and ``drawn`` have minibatches."""
+    actor, q, steps, rows = networks.actor, networks.q, noise.size(1), noise.size(2)
+    taken = int(q.step.item())  # read once: reading it at every step costs more
+    numbers: list[torch.Tensor] = []
     for index in range(steps):
-        begin, end, step = index * size, (index + 1) * size, taken + index + 1
-        batch = minibatch(drawn, begin, end)
-        statistics[index, 2:] = compute_q_gradient(hyper, weights, gradient, target, space, batch, noise[begin:end])
-        optimizer_step(q, hyper.learning_rate, step)
+        step = taken + index + 1
+        batch = minibatch(drawn, index * rows, (index + 1) * rows)
+        of_q = compute_q_gradient(hyper, networks, space, batch, noise[0, index])
+        optimizer_step(q, learning_rate, step)
+        policy = torch.zeros_like(of_q[:2])  # loss, and whether there is one
         if step % hyper.delay == 0:
-            statistics[index, 0] = compute_policy_gradient(weights, gradient, space, batch.inputs[0])
-            statistics[index, 1] = 1.0
-            optimizer_step(actor, hyper.learning_rate, step // hyper.delay)  # its own count, for Adam's bias
-            followed.target.lerp_(followed.source, hyper.tau)
+            policy[0] = compute_policy_gradient(networks, space, batch.inputs[0])
+            policy[1] = 1.0
+            optimizer_step(actor, learning_rate, step // hyper.delay)  # its own count, for Adam's bias
+            networks.followed.lerp_(networks.source, hyper.tau)
+        numbers.append(torch.cat((policy, of_q)))
     q.step.add_(steps)
+    return torch.stack(numbers)
 
 
-class FusedSteps:
-    """The fused path with its working memory."""
+def new_workspace(weights: SoftWeights, batch: int) -> DDPGWorkspace:
+    """Memory for minibatches of ``batch`` rows."""
+    biases = weights.body_bias, weights.body_bias, weights.q_body_bias, weights.q_body_bias
+    return DDPGWorkspace(*([bias.new_zeros(len(bias), batch, bias.size(2)) for bias in each] for each in biases))
 
-    def __init__(self, parameters: FlatParameters) -> None:
-        actor, q, target, q_target = DeterministicActorCritic.PARTS
-        views, flat = parameters.views(parameters.optimizer.parameters), parameters.optimizer.parameters
-        self._weights = named_weights(views, actor[:-1], q[:-1])
-        self._gradient = named_weights(parameters.views(parameters.optimizer.gradient), actor[:-1], q[:-1])
-        self._target = named_weights(views, target[:-1], q_target[:-1])
-        self._followed = Followed(flat[parameters.span(actor, q)], flat[parameters.span(target, q_target)])
-        self._optimizers = parameters.part(actor), parameters.part(q)
-        self._space: DDPGWorkspace | None = None
-        self._steps = scripted(run_steps)
-        self.scripted = self._steps is not run_steps
-        """Whether steps run without the interpreter's lock."""
 
-    def run(self, hyper: DDPGCoefficients, drawn: Transitions, noise: torch.Tensor, steps: int) -> torch.Tensor:
-        """Learn from ``steps`` minibatches; returns a row of numbers for each."""
-        weights, batch = self._weights, len(noise) // steps
-        if self._space is None or any(layer.size(1) != batch for layer in self._space.pre):
-            rooms = [
-                [bias.new_zeros(len(bias), batch, bias.size(2)) for bias in biases]
-                for biases in (weights.body_bias, weights.body_bias, weights.q_body_bias, weights.q_body_bias)
-            ]
-            self._space = DDPGWorkspace(*rooms)
-        statistics = noise.new_zeros(steps, 2 + len(weights.q_weight) + len(hyper.gammas))
-        self._steps(
-            hyper,
-            weights,
-            self._gradient,
-            self._target,
-            self._followed,
-            *self._optimizers,
-            self._space,
-            drawn,
-            noise,
-            statistics,
-        )
-        return statistics
+def ddpg_steps(parameters: FlatParameters, hyper: DDPGConstants) -> FusedSteps:
+    """The hand-written steps of DDPG and TD3."""
+    actor, q, target, q_target = DeterministicActorCritic.PARTS
+    flat = parameters.optimizer.parameters
+    views = parameters.views(flat)
+    networks = DDPGNetworks(
+        weights=named_weights(views, actor[:-1], q[:-1]),
+        gradient=named_weights(parameters.views(parameters.optimizer.gradient), actor[:-1], q[:-1]),
+        target=named_weights(views, target[:-1], q_target[:-1]),
+        source=flat[parameters.span(actor, q)],
+        followed=flat[parameters.span(target, q_target)],
+        actor=parameters.part(actor),
+        q=parameters.part(q),
+    )
+    return FusedSteps(run_steps, hyper, networks, new_workspace)

@@ -12,10 +12,9 @@ from typing import NamedTuple
 import torch
 
 from tau_trainer.algorithms.accelerators.fused_sac import back, through
-from tau_trainer.algorithms.accelerators.scripting import scripted
+from tau_trainer.algorithms.accelerators.steps import FusedSteps
 from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatch
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, clip_gradient, optimizer_step
-from tau_trainer.models.action_values import ActionValues
 
 
 class ValueWeights(NamedTuple):
@@ -38,8 +37,18 @@ class Activations(NamedTuple):
     """After each swish."""
 
 
-class DQNCoefficients(NamedTuple):
-    """Hyperparameters of one update."""
+class Branches(NamedTuple):
+    """Values that follow from the sizes of branches."""
+
+    sizes: list[int]
+    first: torch.Tensor
+    """int64 [b]: first column of each branch."""
+    shares: torch.Tensor
+    """[M, b]: one over the size of the branch that a value belongs to, 0 for other branches."""
+
+
+class DQNConstants(NamedTuple):
+    """Sizes of the actions, and hyperparameters that do not change."""
 
     gamma: float
     limit: float
@@ -52,17 +61,29 @@ class DQNCoefficients(NamedTuple):
     """Gradient steps between two target updates."""
     max_grad_norm: float
     """Largest norm of a gradient; larger ones are scaled down. 0: no limit."""
-    learning_rate: float
+    branches: Branches
 
 
-class Branches(NamedTuple):
-    """Values that follow from the sizes of branches."""
+class ValueNetworks(NamedTuple):
+    """All tensors that a gradient step changes."""
 
-    sizes: list[int]
-    first: torch.Tensor
-    """int64 [b]: first column of each branch."""
-    shares: torch.Tensor
-    """[M, b]: one over the size of the branch that a value belongs to, 0 for other branches."""
+    weights: ValueWeights
+    gradient: ValueWeights
+    target: ValueWeights
+    followed: list[torch.Tensor]
+    """The target's parameters."""
+    source: list[torch.Tensor]
+    """Those that they follow."""
+    optimizer: OptimizerState
+
+
+class ValueWorkspace(NamedTuple):
+    """Activations of one minibatch, overwritten by the next."""
+
+    seen: Activations
+    """For the observations; with ``double``, the next ones follow."""
+    after: Activations
+    """The target's, for the next observations."""
 
 
 def named_value_weights(views: dict[str, torch.Tensor], network: str) -> ValueWeights:
@@ -109,21 +130,13 @@ def best_of(weights: ValueWeights, features: torch.Tensor, branches: Branches, f
 
 
 def compute_value_gradient(
-    hyper: DQNCoefficients,
-    branches: Branches,
-    weights: ValueWeights,
-    gradient: ValueWeights,
-    target: ValueWeights,
-    space: Activations,
-    after: Activations,
-    batch: Transitions,
+    hyper: DQNConstants, networks: ValueNetworks, spaces: ValueWorkspace, batch: Transitions
 ) -> torch.Tensor:
-    """Write the gradient of one minibatch's loss and its errors; returns the loss and the mean value, [2].
-
-    ``space`` has room for ``2 B`` rows if the network itself chooses the actions that the target scores.
-    """
+    """Write the gradient of one minibatch's loss and its errors; returns the loss and the mean value, [2]."""
+    weights, gradient, target = networks.weights, networks.gradient, networks.target
+    branches, space = hyper.branches, spaces.seen
     x, rows = batch.inputs[0], batch.rewards.size(0)  # [B, D]
-    following = features_of(target, batch.following[0], after)  # [T, B, H]
+    following = features_of(target, batch.following[0], spaces.after)  # [T, B, H]
     if hyper.double:  # observations and next observations, in one product per layer
         x = torch.cat((x, batch.following[0]))  # [2B, D]
     features = features_of(weights, x, space)
@@ -161,86 +174,53 @@ def compute_value_gradient(
         if dueling:
             at_features = torch.cat((at_features, torch.mm(grad, weights.value_weight.t()).unsqueeze(0)))  # [2, B, H]
         # The later rows only chose actions.
-        pre, post = [layer[:, :rows] for layer in space.pre], [layer[:, :rows] for layer in space.post]
+        pre = [layer[:, :rows] for layer in space.pre]
+        post = [layer[:, :rows] for layer in space.post]
         source = x[:rows].unsqueeze(0).expand(at_features.size(0), rows, x.size(1))
         back(source, at_features, weights.body_weight, pre, post, gradient.body_weight, gradient.body_bias)
     return torch.stack((loss.mean(), values.mean()))
 
 
 def run_value_steps(
-    hyper: DQNCoefficients,
-    branches: Branches,
-    weights: ValueWeights,
-    gradient: ValueWeights,
-    target: ValueWeights,
-    followed: list[torch.Tensor],
-    source: list[torch.Tensor],
-    optimizer: OptimizerState,
-    space: Activations,
-    after: Activations,
+    hyper: DQNConstants,
+    networks: ValueNetworks,
+    spaces: ValueWorkspace,
     drawn: Transitions,
-    statistics: torch.Tensor,
-) -> None:
-    """A gradient step for each row of ``statistics`` [steps, 3], from as many minibatches of ``drawn``."""
-    steps = statistics.size(0)
-    # Read once: reading it at every step costs more.
-    size, taken = drawn.rewards.size(0) // steps, int(optimizer.step.item())
+    noise: torch.Tensor,
+    learning_rate: float,
+) -> torch.Tensor:
+    """Numbers [steps, 3] of as many gradient steps as ``noise`` [1, steps, B, 0] and ``drawn`` have minibatches."""
+    optimizer, steps, rows = networks.optimizer, noise.size(1), noise.size(2)
+    taken = int(optimizer.step.item())  # read once: reading it at every step costs more
+    numbers: list[torch.Tensor] = []
     for index in range(steps):
-        begin, end = index * size, (index + 1) * size
-        batch = minibatch(drawn, begin, end)
-        found = compute_value_gradient(hyper, branches, weights, gradient, target, space, after, batch)
-        statistics[index, :2] = found
-        statistics[index, 2] = clip_gradient(optimizer.gradient, hyper.max_grad_norm)
-        optimizer_step(optimizer, hyper.learning_rate, taken + index + 1)
+        batch = minibatch(drawn, index * rows, (index + 1) * rows)
+        found = compute_value_gradient(hyper, networks, spaces, batch)
+        norm = clip_gradient(optimizer.gradient, hyper.max_grad_norm)
+        numbers.append(torch.cat((found, norm.unsqueeze(0))))
+        optimizer_step(optimizer, learning_rate, taken + index + 1)
         if (taken + index + 1) % hyper.interval == 0:
-            for place in range(len(followed)):
-                followed[place].lerp_(source[place], hyper.tau)
+            for place in range(len(networks.followed)):
+                networks.followed[place].lerp_(networks.source[place], hyper.tau)
     optimizer.step.add_(steps)
+    return torch.stack(numbers)
 
 
-class FusedValueSteps:
-    """The fused path with its working memory."""
+def value_steps(parameters: FlatParameters, hyper: DQNConstants) -> FusedSteps:
+    """The hand-written steps of DQN."""
+    views = parameters.views(parameters.optimizer.parameters)
+    names = [name.removeprefix("target.") for name in views if name.startswith("target.")]
+    networks = ValueNetworks(
+        weights=named_value_weights(views, "network"),
+        gradient=named_value_weights(parameters.views(parameters.optimizer.gradient), "network"),
+        target=named_value_weights(views, "target"),
+        followed=[views[f"target.{name}"] for name in names],
+        source=[views[f"network.{name}"] for name in names],
+        optimizer=parameters.optimizer,
+    )
 
-    def __init__(self, module: ActionValues, parameters: FlatParameters) -> None:
-        self._optimizer = parameters.optimizer
-        views = parameters.views(parameters.optimizer.parameters)
-        self._weights, self._target = (named_value_weights(views, name) for name in ("network", "target"))
-        self._gradient = named_value_weights(parameters.views(parameters.optimizer.gradient), "network")
-        names = [name.removeprefix("target.") for name in views if name.startswith("target.")]
-        self._followed = [views[f"target.{name}"] for name in names]
-        self._source = [views[f"network.{name}"] for name in names]
-        sizes = list(module.network.action.choices.discrete_branches)
-        first = torch.tensor(
-            [sum(sizes[:branch]) for branch in range(len(sizes))], device=self._optimizer.gradient.device
-        )
-        self._branches = Branches(sizes, first, module.shares)
-        self._spaces: dict[str, Activations] = {}
-        self._steps = scripted(run_value_steps)
-        self.scripted = self._steps is not run_value_steps
-        """Whether steps run without the interpreter's lock."""
+    def new_space(weights: ValueWeights, rows: int) -> ValueWorkspace:
+        seen = 2 * rows if hyper.double else rows
+        return ValueWorkspace(new_activations(weights, seen), new_activations(weights, rows))
 
-    def run(self, hyper: DQNCoefficients, drawn: Transitions, steps: int) -> torch.Tensor:
-        """Learn from ``steps`` minibatches; returns loss, mean value and norm of the gradient of each, [steps, 3]."""
-        rows = len(drawn.rewards) // steps
-        statistics = drawn.rewards.new_empty(steps, 3)
-        self._steps(
-            hyper,
-            self._branches,
-            self._weights,
-            self._gradient,
-            self._target,
-            self._followed,
-            self._source,
-            self._optimizer,
-            self._space("seen", 2 * rows if hyper.double else rows),
-            self._space("after", rows),
-            drawn,
-            statistics,
-        )
-        return statistics
-
-    def _space(self, name: str, rows: int) -> Activations:
-        space = self._spaces.get(name)
-        if space is None or any(layer.size(1) != rows for layer in space.pre):
-            space = self._spaces[name] = new_activations(self._weights, rows)
-        return space
+    return FusedSteps(run_value_steps, hyper, networks, new_space)

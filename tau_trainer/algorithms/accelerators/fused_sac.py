@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
-from tau_trainer.algorithms.accelerators.scripting import scripted
+from tau_trainer.algorithms.accelerators.steps import FusedSteps
 from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatch
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
 from tau_trainer.models.soft_actor_critic import TWINS, SoftActorCritic
@@ -373,35 +373,7 @@ def run_soft_steps(
     return torch.stack(numbers)
 
 
-class FusedSoftSteps:
-    """The fused path with its working memory.
-
-    Args:
-        run: takes the steps.
-        hyper: its first argument.
-        networks: its second.
-        new_space: makes its third from the weights, for minibatches of a number of rows.
-    """
-
-    def __init__(
-        self, run: Callable[..., torch.Tensor], hyper: Any, networks: Any, new_space: Callable[[Any, int], Any]
-    ) -> None:
-        self._hyper, self._networks, self._new_space = hyper, networks, new_space
-        self._space: tuple[int, Any] = 0, None
-        self._steps = scripted(run)
-        self.scripted = self._steps is not run
-        """Whether steps run without the interpreter's lock."""
-
-    def run(self, drawn: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
-        """Learn from a minibatch for each step of ``noise`` [draws, steps, B, c]; returns a row of numbers for each."""
-        rows = noise.shape[2]
-        if self._space[0] != rows:
-            self._space = rows, self._new_space(self._networks.weights, rows)
-        found: torch.Tensor = self._steps(self._hyper, self._networks, self._space[1], drawn, noise, learning_rate)
-        return found
-
-
-def soft_steps(module: SoftActorCritic, parameters: FlatParameters, hyper: SoftConstants) -> FusedSoftSteps:
+def soft_steps(module: SoftActorCritic, parameters: FlatParameters, hyper: SoftConstants) -> FusedSteps:
     """The hand-written steps of ``sac``."""
     views = parameters.views(parameters.optimizer.parameters)
     followed = [name.removeprefix("target.") for name in views if name.startswith("target.")]
@@ -415,4 +387,4 @@ def soft_steps(module: SoftActorCritic, parameters: FlatParameters, hyper: SoftC
     slopes = parameters.views(parameters.optimizer.gradient)
     weights, gradient = (named_weights(SoftWeights, _HEADS, of) for of in (views, slopes))
     networks = SoftNetworks(weights, gradient, target, parameters.optimizer)
-    return FusedSoftSteps(run_soft_steps, hyper, networks, new_soft_workspace)
+    return FusedSteps(run_soft_steps, hyper, networks, new_soft_workspace)

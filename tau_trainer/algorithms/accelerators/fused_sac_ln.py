@@ -12,7 +12,6 @@ from typing import NamedTuple
 import torch
 
 from tau_trainer.algorithms.accelerators.fused_sac import (
-    FusedSoftSteps,
     SoftConstants,
     SoftTarget,
     at_first_q,
@@ -24,6 +23,7 @@ from tau_trainer.algorithms.accelerators.fused_sac import (
     named_weights,
     through,
 )
+from tau_trainer.algorithms.accelerators.steps import FusedSteps
 from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatch
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
 from tau_trainer.models.soft_actor_critic import TWINS, NormalizedSoftActorCritic
@@ -214,7 +214,8 @@ def compute_normalized_gradient(
     torch.mm(features[:rows].t(), grad_outputs, out=gradient.action_weight)
     torch.sum(grad_outputs, dim=[0], out=gradient.action_bias)
     if len(space.pre) > 0:
-        pre, post = [units[:, :rows] for units in space.pre], [units[:, :rows] for units in space.post]
+        pre = [units[:, :rows] for units in space.pre]
+        post = [units[:, :rows] for units in space.post]
         at_features = torch.mm(grad_outputs, weights.action_weight.t()).unsqueeze(0)
         back(x[:, :rows], at_features, weights.body_weight, pre, post, gradient.body_weight, gradient.body_bias)
     torch.bmm(q_features.transpose(1, 2), grad_q, out=gradient.q_weight)
@@ -258,7 +259,7 @@ def run_normalized_steps(
 
 def normalized_steps(
     module: NormalizedSoftActorCritic, parameters: FlatParameters, hyper: NormalizedConstants
-) -> FusedSoftSteps:
+) -> FusedSteps:
     """The hand-written steps of ``sac_ln``."""
     views = parameters.views(parameters.optimizer.parameters)
     followed = [name.removeprefix("q_target.") for name in views if name.startswith("q_target.")]
@@ -272,4 +273,4 @@ def normalized_steps(
     slopes = parameters.views(parameters.optimizer.gradient)
     weights, gradient = (named_weights(NormalizedWeights, _HEADS, of) for of in (views, slopes))
     networks = NormalizedNetworks(weights, gradient, target, parameters.optimizer)
-    return FusedSoftSteps(run_normalized_steps, hyper, networks, new_normalized_workspace)
+    return FusedSteps(run_normalized_steps, hyper, networks, new_normalized_workspace)

@@ -119,7 +119,8 @@ class StackedNetwork:
     def _said(self, head: str, features: torch.Tensor) -> torch.Tensor:
         """[P * n, ...] of features [P, n, H]."""
         # [P, 1, out], [P, H, out].
-        bias, weight = self._weights[f"{head}.bias"].unsqueeze(1), self._weights[f"{head}.weight"]
+        bias = self._weights[f"{head}.bias"].unsqueeze(1)
+        weight = self._weights[f"{head}.weight"]
         return torch.baddbmm(bias, features, weight).flatten(0, 1)
 
 
@@ -135,7 +136,8 @@ class StackedParameters:
     """
 
     def __init__(self, like: FlatParameters, stack: Mapping[str, torch.Tensor]) -> None:
-        scratch, step = torch.empty_like(stack["parameters"]), torch.zeros_like(like.optimizer.step)
+        scratch = torch.empty_like(stack["parameters"])
+        step = torch.zeros_like(like.optimizer.step)
         self.optimizer: OptimizerState = like.optimizer._replace(**stack, scratch=scratch, step=step)  # type: ignore[arg-type]
         self.weights = {name: view.requires_grad_() for name, view in like.views(stack["parameters"].detach()).items()}
         self._gradients = list(like.views(stack["gradient"]).values())

@@ -6,12 +6,12 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
 from typing_extensions import override
 
+from tau_trainer.algorithms.accelerators.steps import FusedSteps
 from tau_trainer.algorithms.base import Counters, Publish, Setup, State
 from tau_trainer.algorithms.off_policy.replayed import Replayed
 from tau_trainer.algorithms.off_policy.tensor_replay import TensorReplay
@@ -41,16 +41,6 @@ _REPLAY = "replay."
 """Prefix of the names of the replay memory's columns in a checkpoint."""
 _ENDS = "ends."
 _PRIORITIES = "priorities"
-
-
-class HandWritten(Protocol):
-    """Gradient steps that are written by hand."""
-
-    scripted: bool
-    """Whether they run without the interpreter's lock."""
-
-
-Steps = TypeVar("Steps", bound=HandWritten)
 
 
 class OffPolicy(Replayed):
@@ -103,7 +93,7 @@ class OffPolicy(Replayed):
     def report(self, means: Sequence[float]) -> dict[str, float]:
         """Statistics by TensorBoard name, from the means of :meth:`learn`'s numbers."""
 
-    def by_hand(self, make: Callable[[], Steps], *, fused: bool) -> Steps | None:
+    def by_hand(self, make: Callable[[], FusedSteps], *, fused: bool) -> FusedSteps | None:
         """The hand-written steps of a plain network that learns in one process; None = torch's own differentiation."""
         steps = make() if fused and self.network.plain and self.ranks.alone else None
         self.holds_lock = steps is None or not steps.scripted or bool(self._beside)
@@ -283,7 +273,8 @@ class OffPolicy(Replayed):
         """
         hyper = self.hyperparameters
         earned = self._earned(hyper.decisions_per_signal_step)
-        due, self.signal_steps = max(0, earned - self.signal_steps), max(earned, self.signal_steps)
+        due = max(0, earned - self.signal_steps)
+        self.signal_steps = max(earned, self.signal_steps)
         statistics: dict[str, float] = {}
         for signal in self.signals if due else ():
             places = np.arange(len(self.replay))

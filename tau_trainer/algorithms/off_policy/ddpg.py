@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.accelerators.fused_ddpg import DDPGCoefficients, FusedSteps
+from tau_trainer.algorithms.accelerators.fused_ddpg import DDPGConstants, ddpg_steps
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.off_policy.transitions import Transitions, half_squares, minibatches
@@ -55,11 +55,13 @@ class DDPG(OffPolicy):
         self._actor, self._q = self.parameters.part(actor), self.parameters.part(q)
         module = self.module
         self._follow = follower(module.target, module.network), follower(module.q_target, module.q)
-        self._fused = self.by_hand(lambda: FusedSteps(self.parameters), fused=fused)
+        hyper = DDPGConstants(self._gammas, self._tau, self.delay)
+        self._fused = self.by_hand(lambda: ddpg_steps(self.parameters, hyper), fused=fused)
 
     @override
     def build(self) -> DeterministicActorCritic:
-        hyper, network = DDPGHyperparameters.of(self.hyperparameters), self.settings.network_settings
+        hyper = DDPGHyperparameters.of(self.hyperparameters)
+        network = self.settings.network_settings
         if network.action_levels is not None:
             raise SettingsError(f"{self.name} does not support action levels; remove network_settings.action_levels")
         if self.spec.actions.discrete_size:
@@ -83,8 +85,7 @@ class DDPG(OffPolicy):
     def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
         noise = self.noise(drawn)
         if self._fused is not None:
-            hyper = DDPGCoefficients(self._gammas, self._tau, self.delay, learning_rate)
-            return self._fused.run(hyper, drawn, noise, steps)
+            return self._fused.run(drawn, noise.view(1, steps, len(noise) // steps, -1), learning_rate)
         each = zip(minibatches(drawn, steps, self.ranks), noise.chunk(steps), strict=True)
         here = self.ranks.part(len(noise) // steps)  # of each minibatch
         return torch.stack([self._step(batch, part[here], learning_rate) for batch, part in each])

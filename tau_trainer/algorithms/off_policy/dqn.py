@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.accelerators.fused_dqn import DQNCoefficients, FusedValueSteps
+from tau_trainer.algorithms.accelerators.fused_dqn import Branches, DQNConstants, value_steps
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.off_policy.earlier import of_earlier
@@ -66,7 +66,7 @@ class DQN(OffPolicy):
             raise SettingsError(text)
         super().__init__(setup)
         self._update = self.learning()
-        self._fused = self.by_hand(lambda: FusedValueSteps(self.module, self.parameters), fused=fused)
+        self._fused = self.by_hand(lambda: value_steps(self.parameters, self._constants()), fused=fused)
 
     @override
     def unshared(self, ranks: int) -> str:
@@ -105,22 +105,24 @@ class DQN(OffPolicy):
     @override
     def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
         if self._fused is not None:
-            return self._fused.run(self._numbers(learning_rate), drawn, steps)
+            no_noise = drawn.rewards.new_zeros(1, steps, len(drawn.rewards) // steps, 0)
+            return self._fused.run(drawn, no_noise, learning_rate)
         each = minibatches(drawn, steps, self.ranks)
         return torch.stack([self._update.step(batch, learning_rate) for batch in each])
 
-    def _numbers(self, learning_rate: float) -> DQNCoefficients:
+    def _constants(self) -> DQNConstants:
         """The numbers of the hand-written step."""
-        hyperparameters = self._hyperparameters
-        return DQNCoefficients(
+        hyper, sizes = self._hyperparameters, self.network.action.choices.discrete_branches
+        first = torch.tensor([begin for begin, _ in self.network.action.bounds], device=self.device)
+        return DQNConstants(
             gamma=float(self.gammas[0]),
             limit=self._update.limit,
             clip=self._update.clip,
-            double=hyperparameters.double,
-            tau=hyperparameters.tau,
-            interval=hyperparameters.target_update_interval,
-            max_grad_norm=hyperparameters.max_grad_norm or 0.0,
-            learning_rate=learning_rate,
+            double=hyper.double,
+            tau=hyper.tau,
+            interval=hyper.target_update_interval,
+            max_grad_norm=hyper.max_grad_norm or 0.0,
+            branches=Branches(list(sizes), first, self.module.shares),
         )
 
     @override

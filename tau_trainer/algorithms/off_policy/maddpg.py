@@ -87,7 +87,8 @@ class MADDPG(DDPG):
 
         Raises SettingsError if it is for another kind of actions.
         """
-        actions, given = self.spec.actions, MADDPGHyperparameters.of(self.hyperparameters).exploration
+        actions = self.spec.actions
+        given = MADDPGHyperparameters.of(self.hyperparameters).exploration
         if actions.continuous_size and actions.discrete_size:
             raise SettingsError(
                 "maddpg learns either continuous or discrete actions, but there are both; use trainer_type: ppo"

@@ -295,7 +295,8 @@ class Replayed(GradientAlgorithm):
         paid: FloatArray = rows["rewards"]
         if not self.signals:
             return paid
-        experience, models = self._experience(rows), {signal.name: signal for signal in self.signals}
+        experience = self._experience(rows)
+        models = {signal.name: signal for signal in self.signals}
         columns = np.split(paid, paid.shape[1], axis=1)
         for place, stream in enumerate(self.streams):
             if stream.name in models:

@@ -32,7 +32,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.accelerators.fused_sac import FusedSoftSteps, SoftConstants, soft_steps
+from tau_trainer.algorithms.accelerators.fused_sac import SoftConstants, soft_steps
+from tau_trainer.algorithms.accelerators.steps import FusedSteps
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.off_policy.transitions import (
@@ -197,7 +198,7 @@ class SoftAlgorithm(OffPolicy):
     soft = True
     draws: ClassVar[int] = 1
     """Number of actions that a gradient step draws for each transition."""
-    fused: FusedSoftSteps | None = None
+    fused: FusedSteps | None = None
     """Hand-written steps, if the networks have them."""
 
     def __init__(self, setup: Setup) -> None:

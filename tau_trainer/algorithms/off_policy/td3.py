@@ -24,9 +24,9 @@ class TD3(DDPG):
     estimates = TWINS
 
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
-        super().__init__(setup, fused=fused)
-        hyper = TD3Hyperparameters.of(self.hyperparameters)
+        hyper = TD3Hyperparameters.of(setup.settings.hyperparameters)
         self.delay = hyper.policy_delay
+        super().__init__(setup, fused=fused)
         self._deviation, self._limit = hyper.target_policy_noise, hyper.target_noise_clip
 
     @override

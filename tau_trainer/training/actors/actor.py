@@ -103,7 +103,8 @@ class _Actor(Coordinator):
 
     async def _beat(self) -> None:
         """Show that this process is alive. A step in a thread can only be ended together with its process."""
-        environment, limit_s = self.pair.environment, float(self._settings.env_settings.timeout_wait)
+        environment = self.pair.environment
+        limit_s = float(self._settings.env_settings.timeout_wait)
         while True:
             self._show()
             self._trainer.parent.status[2] += 1

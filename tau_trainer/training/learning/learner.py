@@ -222,7 +222,8 @@ class Learner(Sink):
             if self.skipped_in_a_row >= _MOST_SKIPPED:
                 self.error = error
         if "on_update_end" in self.callbacks.wanted:
-            reason, done = None if error is None else str(error), (outcome.statistics, outcome.seconds)
+            reason = None if error is None else str(error)
+            done = (outcome.statistics, outcome.seconds)
             self.callbacks.tell("on_update_end", UpdateInfo(self.name, self.version, self.decisions, *done, reason))
 
     def act_with(self, policy: Policy) -> None:

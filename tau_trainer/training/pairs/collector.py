@@ -85,7 +85,8 @@ class PairsCollector(Collector):
     @override
     def max_steps(self) -> int:
         """Status of the whole run. Pairs that have not started have no own learner yet."""
-        pairs, most = self.parallel.pairs, sum(learner.progress.max_steps for learner in self.learners)
+        pairs = self.parallel.pairs
+        most = sum(learner.progress.max_steps for learner in self.learners)
         if self.plan.shared or not self.learners:
             return most
         return most * len(pairs) // sum(bool(self.coordinator.pool.of_pair(pair.id)) for pair in pairs)

@@ -247,7 +247,8 @@ class RunCoordinator(Coordinator, Watcher):
 
     async def save(self, learners: Sequence[Learner]) -> None:
         """Write checkpoints of these learners, in their thread: of a deterministic run, all or none."""
-        now, task = {pair.id: pair.tally.decisions for pair in self.parallel.pairs}, self.plan.task
+        now = {pair.id: pair.tally.decisions for pair in self.parallel.pairs}
+        task = self.plan.task
         content = {
             "pairs": {str(pair): decisions for pair, decisions in (self._earlier | now).items()},
             "generation": self._generation,

@@ -142,7 +142,8 @@ class World:
         rollout = rows.rollout(self._observations, None)
         paid, results = self.payment.pay(rollout, targets)
         ended = (rollout.terminated | rollout.truncated)[..., 0].cpu().numpy()
-        reward, mean = rollout.rewards[..., 0].cpu().numpy(), paid[:, :, 0].mean(dim=2).cpu().numpy()
+        reward = rollout.rewards[..., 0].cpu().numpy()
+        mean = paid[:, :, 0].mean(dim=2).cpu().numpy()
         return PlayedRollout(replace(rollout, rewards=paid), reward, mean, ended, results)
 
     def episodes(self, played: PlayedRollout) -> dict[str, FloatArray]:
