@@ -15,7 +15,7 @@ from tau_trainer.algorithms.accelerators.steps import FusedSteps
 from tau_trainer.algorithms.base import Counters, Publish, Setup, State
 from tau_trainer.algorithms.off_policy.replayed import Replayed
 from tau_trainer.algorithms.off_policy.tensor_replay import TensorReplay
-from tau_trainer.algorithms.off_policy.transitions import Transitions
+from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatches
 from tau_trainer.algorithms.signals import experience_of
 from tau_trainer.columns import Arrays, Rows
 from tau_trainer.errors import CheckpointError
@@ -92,12 +92,6 @@ class OffPolicy(Replayed):
     @abstractmethod
     def report(self, means: Sequence[float]) -> dict[str, float]:
         """Statistics by TensorBoard name, from the means of :meth:`learn`'s numbers."""
-
-    def by_hand(self, make: Callable[[], FusedSteps], *, fused: bool) -> FusedSteps | None:
-        """The hand-written steps of a plain network that learns in one process; None = torch's own differentiation."""
-        steps = make() if fused and self.network.plain and self.ranks.alone else None
-        self.holds_lock = steps is None or not steps.scripted or bool(self._beside)
-        return steps
 
     def normal(self, *shape: int) -> torch.Tensor:
         """Standard normal noise, float32; drawn on the CPU for engines, so that it is the same on every device."""
@@ -342,6 +336,44 @@ class OffPolicy(Replayed):
             f"the replay memory of '{self.spec.short_name}' was not saved, so learning continues once "
             f"{self.hyperparameters.batch_size:,} new decisions are made; save_replay_buffer: true keeps it"
         )
+
+
+class Stepwise(OffPolicy):
+    """Takes every gradient step from one minibatch, by hand if the network is plain."""
+
+    fused: FusedSteps | None = None
+    """Hand-written steps; None = torch's own differentiation, the same numbers."""
+
+    def fuse(self, make: Callable[[], FusedSteps]) -> None:
+        """Take hand-written steps if the network is plain and learns in one process."""
+        if self.network.plain and self.ranks.alone:
+            self.fused = make()
+            self.holds_lock = not self.fused.scripted or bool(self._beside)
+
+    def noise(self, drawn: Transitions) -> torch.Tensor:
+        """Random numbers for ``n`` transitions, [draws, n, ...]; none if steps need none."""
+        return drawn.rewards.new_zeros(1, len(drawn.rewards), 0)
+
+    @abstractmethod
+    def step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
+        """Take a gradient step with torch's own differentiation; returns the numbers to report, [m].
+
+        Args:
+            batch: the minibatch, of ``n`` transitions.
+            noise: its part of :meth:`noise`, [draws, n, ...].
+            learning_rate: step size.
+        """
+
+    @override
+    def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
+        rows = len(drawn.rewards) // steps
+        noise = self.noise(drawn)  # for all steps at once: one call
+        noise = noise.view(len(noise), steps, rows, *noise.shape[2:])
+        if self.fused is not None:
+            return self.fused.run(drawn, noise, learning_rate)
+        here = self.ranks.part(rows)  # of each minibatch
+        each = zip(minibatches(drawn, steps, self.ranks), noise[:, :, here].unbind(dim=1), strict=True)
+        return torch.stack([self.step(batch, part, learning_rate) for batch, part in each])
 
 
 def _named(prefix: str, arrays: Arrays) -> Arrays:

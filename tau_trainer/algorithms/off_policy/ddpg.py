@@ -20,8 +20,8 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.accelerators.fused_ddpg import DDPGConstants, ddpg_steps
 from tau_trainer.algorithms.base import Setup
-from tau_trainer.algorithms.off_policy.base import OffPolicy
-from tau_trainer.algorithms.off_policy.transitions import Transitions, half_squares, minibatches
+from tau_trainer.algorithms.off_policy.base import Stepwise
+from tau_trainer.algorithms.off_policy.transitions import Transitions, half_squares
 from tau_trainer.algorithms.parameters import follower, optimizer_step
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
@@ -29,7 +29,7 @@ from tau_trainer.models.deterministic_actor_critic import DeterministicActorCrit
 from tau_trainer.settings import DDPGHyperparameters
 
 
-class DDPG(OffPolicy):
+class DDPG(Stepwise):
     """The learner of one behavior.
 
     Args:
@@ -55,8 +55,8 @@ class DDPG(OffPolicy):
         self._actor, self._q = self.parameters.part(actor), self.parameters.part(q)
         module = self.module
         self._follow = follower(module.target, module.network), follower(module.q_target, module.q)
-        hyper = DDPGConstants(self._gammas, self._tau, self.delay)
-        self._fused = self.by_hand(lambda: ddpg_steps(self.parameters, hyper), fused=fused)
+        if fused:
+            self.fuse(lambda: ddpg_steps(self.parameters, DDPGConstants(self._gammas, self._tau, self.delay)))
 
     @override
     def build(self) -> DeterministicActorCritic:
@@ -77,25 +77,17 @@ class DDPG(OffPolicy):
         self.network = self.module.network
         return self.module
 
-    def noise(self, drawn: Transitions) -> torch.Tensor:
-        """Noise to add to the target's actions, [n, c]."""
-        return torch.zeros_like(drawn.continuous)
-
     @override
-    def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
-        noise = self.noise(drawn)
-        if self._fused is not None:
-            return self._fused.run(drawn, noise.view(1, steps, len(noise) // steps, -1), learning_rate)
-        each = zip(minibatches(drawn, steps, self.ranks), noise.chunk(steps), strict=True)
-        here = self.ranks.part(len(noise) // steps)  # of each minibatch
-        return torch.stack([self._step(batch, part[here], learning_rate) for batch, part in each])
+    def noise(self, drawn: Transitions) -> torch.Tensor:
+        """Noise to add to the target's actions, [1, n, c]."""
+        return torch.zeros_like(drawn.continuous)[None]
 
     def q_losses(self, batch: Transitions, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The losses of the Qs, differentiable.
 
         Args:
             batch: ``n`` transitions.
-            noise: their part of :meth:`noise`.
+            noise: their part of :meth:`noise`, [n, ...].
 
         Returns:
             Half of each Q's squared error, [E], and the Qs of the stored actions, [E, n, S].
@@ -118,8 +110,9 @@ class DDPG(OffPolicy):
         first: torch.Tensor = q(seen, actions, frozen=True)[0]
         return -first.mean()
 
-    def _step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
-        """A gradient step with torch's own differentiation.
+    @override
+    def step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
+        """Take a gradient step with torch's own differentiation.
 
         Returns:
             The policy's loss and whether there is one, the Qs' losses, and the mean Q of each stream, [2 + E + S].
@@ -127,7 +120,7 @@ class DDPG(OffPolicy):
         optimizer = self.parameters.optimizer
         optimizer.gradient.zero_()
         with torch.enable_grad():
-            losses, q = self.q_losses(batch, noise)
+            losses, q = self.q_losses(batch, noise[0])
             losses.sum().backward()  # type: ignore[no-untyped-call]
         self.ranks.mean(self._q.gradient)  # losses are means over rows; all ranks have equally many
         step = int(optimizer.step.add_(1))  # one count for both; see the actor's below
@@ -135,7 +128,7 @@ class DDPG(OffPolicy):
         policy = losses.new_zeros(2)  # loss, and whether there is one
         if step % self.delay == 0:
             with torch.enable_grad():
-                loss = self.policy_loss(batch, noise)
+                loss = self.policy_loss(batch, noise[0])
                 loss.backward()  # type: ignore[no-untyped-call]
             self.ranks.mean(self._actor.gradient)
             optimizer_step(self._actor, learning_rate, step // self.delay)  # with its own count, for Adam's bias

@@ -22,10 +22,10 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.accelerators.fused_dqn import Branches, DQNConstants, value_steps
 from tau_trainer.algorithms.base import Setup
-from tau_trainer.algorithms.off_policy.base import OffPolicy
+from tau_trainer.algorithms.off_policy.base import Stepwise
 from tau_trainer.algorithms.off_policy.earlier import of_earlier
 from tau_trainer.algorithms.off_policy.q_learning import QLearning, names_of
-from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatches
+from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
@@ -35,7 +35,7 @@ from tau_trainer.settings import DQNHyperparameters
 from tau_trainer.specs import Json
 
 
-class DQN(OffPolicy):
+class DQN(Stepwise):
     """The learner of one behavior.
 
     Args:
@@ -66,7 +66,8 @@ class DQN(OffPolicy):
             raise SettingsError(text)
         super().__init__(setup)
         self._update = self.learning()
-        self._fused = self.by_hand(lambda: value_steps(self.parameters, self._constants()), fused=fused)
+        if fused:
+            self.fuse(lambda: value_steps(self.parameters, self._constants()))
 
     @override
     def unshared(self, ranks: int) -> str:
@@ -103,12 +104,8 @@ class DQN(OffPolicy):
         return total if limit is None else total.clip(-limit, limit)
 
     @override
-    def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
-        if self._fused is not None:
-            no_noise = drawn.rewards.new_zeros(1, steps, len(drawn.rewards) // steps, 0)
-            return self._fused.run(drawn, no_noise, learning_rate)
-        each = minibatches(drawn, steps, self.ranks)
-        return torch.stack([self._update.step(batch, learning_rate) for batch in each])
+    def step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
+        return self._update.step(batch, learning_rate)
 
     def _constants(self) -> DQNConstants:
         """The numbers of the hand-written step."""

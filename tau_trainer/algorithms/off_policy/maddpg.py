@@ -207,9 +207,9 @@ class MADDPG(DDPG):
 
     @override
     def noise(self, drawn: Transitions) -> torch.Tensor:
-        """Gumbel noise for the target's choices and the actor's, [n, 2, N, M]."""
+        """Gumbel noise for the target's choices and the actor's, [1, n, 2, N, M]."""
         count, agents, size = drawn.forbidden.shape
-        exponential = torch.empty(count, 2, agents, size).exponential_(generator=self.generator)  # Exp(1)
+        exponential = torch.empty(1, count, 2, agents, size).exponential_(generator=self.generator)  # Exp(1)
         return -exponential.clamp_(min=1e-30).log_().to(self.device)  # its -log is Gumbel; clamped to avoid log 0
 
     @override

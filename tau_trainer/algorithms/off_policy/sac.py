@@ -33,13 +33,11 @@ import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.accelerators.fused_sac import SoftConstants, soft_steps
-from tau_trainer.algorithms.accelerators.steps import FusedSteps
 from tau_trainer.algorithms.base import Setup
-from tau_trainer.algorithms.off_policy.base import OffPolicy
+from tau_trainer.algorithms.off_policy.base import Stepwise
 from tau_trainer.algorithms.off_policy.transitions import (
     Transitions,
     half_squares,
-    minibatches,
     targets,
     values_after,
 )
@@ -187,7 +185,7 @@ def losses(
     )
 
 
-class SoftAlgorithm(OffPolicy):
+class SoftAlgorithm(Stepwise):
     """Gradient steps of soft actor-critic. A subclass builds its networks, has its losses, and moves its target.
 
     Raises:
@@ -198,8 +196,6 @@ class SoftAlgorithm(OffPolicy):
     soft = True
     draws: ClassVar[int] = 1
     """Number of actions that a gradient step draws for each transition."""
-    fused: FusedSteps | None = None
-    """Hand-written steps, if the networks have them."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
@@ -216,18 +212,11 @@ class SoftAlgorithm(OffPolicy):
         )
 
     @override
-    def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
-        rows, size = drawn.continuous.shape
-        # For all steps at once: one call.
-        noise = self.normal(self.draws, steps, rows // steps, size)
-        if self.fused is not None:
-            return self.fused.run(drawn, noise, learning_rate)
-        here = self.ranks.part(rows // steps)  # of each minibatch
-        each = zip(minibatches(drawn, steps, self.ranks), noise[:, :, here].unbind(dim=1), strict=True)
-        return torch.stack([self._step(batch, part, learning_rate) for batch, part in each])
+    def noise(self, drawn: Transitions) -> torch.Tensor:
+        return self.normal(self.draws, *drawn.continuous.shape)
 
-    def _step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
-        """A gradient step with torch's own differentiation, with ``noise`` [draws, n, c]."""
+    @override
+    def step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
         gradient = self.parameters.optimizer.gradient
         gradient.zero_()
         with torch.enable_grad():
@@ -273,7 +262,8 @@ class SAC(SoftAlgorithm):
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         super().__init__(setup)
         self._follow = follower(self.module.target, self.module.network)
-        self.fused = self.by_hand(lambda: soft_steps(self.module, self.parameters, self.constants), fused=fused)
+        if fused:
+            self.fuse(lambda: soft_steps(self.module, self.parameters, self.constants))
 
     @override
     def build(self) -> SoftActorCritic:

@@ -140,7 +140,8 @@ class SACLN(SoftAlgorithm):
         pace, self._least = torch.tensor(each, device=self.device).T.contiguous()  # [1 + b] each
         self._numbers = NormalizedConstants(self.constants, pace, self._least.clone())
         self._follow = follower(self.module.q_target, self.module.q)
-        self.fused = self.by_hand(lambda: normalized_steps(self.module, self.parameters, self._numbers), fused=fused)
+        if fused:
+            self.fuse(lambda: normalized_steps(self.module, self.parameters, self._numbers))
 
     @override
     def build(self) -> NormalizedSoftActorCritic:

@@ -31,6 +31,5 @@ class TD3(DDPG):
 
     @override
     def noise(self, drawn: Transitions) -> torch.Tensor:
-        # [n, c], in units of actions.
-        noise = self.normal(*drawn.continuous.shape)
-        return noise.mul_(self._deviation).clamp_(-self._limit, self._limit)
+        # [1, n, c], in units of actions.
+        return self.normal(1, *drawn.continuous.shape).mul_(self._deviation).clamp_(-self._limit, self._limit)

@@ -203,7 +203,7 @@ def test_a_delayed_actor_and_its_targets_stay_where_they_are(fused: bool) -> Non
 def test_the_targets_noise_is_clipped() -> None:
     learner = make("td3", target_policy_noise=0.4, target_noise_clip=0.5)
     batch = random_batch(learner, rows=10_000)[0]
-    noise = learner.noise(batch)
+    (noise,) = learner.noise(batch)
     assert noise.shape == (10_000, 2)
     assert noise.abs().max() == 0.5
     inside = noise[noise.abs() < 0.5]

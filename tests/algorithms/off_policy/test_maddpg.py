@@ -157,7 +157,7 @@ def random_batch(learner: MADDPG, moments: int = 5) -> tuple[Transitions, torch.
         weights=here,
         errors=nothing,
     )
-    return batch, learner.noise(batch)
+    return batch, learner.noise(batch)[0]
 
 
 class Textbook:
@@ -250,7 +250,7 @@ def test_acting_and_learning_draw_from_the_same_distribution() -> None:
     acted = learner.snapshot().act(obs, None, np.random.default_rng(0)).discrete[:, 0]
     outputs = learner.network.outputs(learner.network.prepare(obs)).detach()
     batch = random_batch(learner)[0]._replace(forbidden=torch.zeros(20_000, 1, 5, dtype=torch.bool))
-    hot = learner._actions(outputs, batch.forbidden, learner.noise(batch)[:, 1])
+    hot = learner._actions(outputs, batch.forbidden, learner.noise(batch)[0, :, 1])
     np.testing.assert_allclose(hot.sum(dim=2).numpy(), 2.0, atol=1e-5)
     shares = np.bincount(acted, minlength=3) / 20_000
     np.testing.assert_allclose(hot[:, 0, :3].mean(dim=0).numpy(), shares, atol=0.015)

@@ -101,7 +101,7 @@ def test_targets_of_several_steps_are_what_was_played(trainer: str, steps: int, 
 def test_errors_become_priorities(make: Any, fused: bool) -> None:
     learner = make(**PRIORITIZED, learning_rate=1e-30)
     if not fused:
-        learner._fused = None
+        learner.fused = None
     trained(learner)
     for _ in range(100):
         learner._learn_once(1, 1e-30)
