@@ -9,15 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from tau_trainer.algorithms.accelerators import scripting
-from tau_trainer.algorithms.accelerators.fused_sac import run_soft_steps
 from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.algorithms.off_policy.sac_ln import SACLN
 from tau_trainer.specs import ActionSpec
-from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS, behavior
+from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS
 from tests.algorithms.off_policy.test_sac import KINDS
 from tests.algorithms.replayed import random_batch, random_everywhere, sac, sac_ln, sac_ln_settings, settings, trained
-from tests.networks import IMAGE
 
 BOTH = pytest.mark.parametrize(
     ("make", "options_of"), [(sac, settings), (sac_ln, sac_ln_settings)], ids=["sac", "sac_ln"]
@@ -43,32 +40,44 @@ def assert_same(ours: SAC | SACLN, theirs: SAC | SACLN, *, rtol: float = 1e-3, a
         np.testing.assert_allclose(found[name], wanted, rtol=rtol, atol=atol, err_msg=name)
 
 
+def scaled(made: tuple[Any, Any]) -> None:
+    """Give `sac_ln` a size of returns, and a new one that it meets at the next update."""
+    for one in made:
+        if isinstance(one, SACLN):
+            one.module.rescale(3.0)
+            one._returns.meet(15.0)
+
+
+@BOTH
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("layers", [0, 1, 2, 3])
+@pytest.mark.parametrize("layers", [0, 1, 3])
 @pytest.mark.parametrize("kind", KINDS)
-def test_three_steps_are_the_same(kind: str, layers: int, weighted: bool) -> None:
-    ours, theirs = pair(KINDS[kind], settings({"num_layers": layers}, TWO_STREAMS, tau=0.2))
+@torch.no_grad()
+def test_three_steps_are_the_same(kind: str, layers: int, weighted: bool, make: Make, options_of: Make) -> None:
+    ours, theirs = made = pair(KINDS[kind], options_of({"num_layers": layers}, TWO_STREAMS, tau=0.2), make)
+    scaled(made)
     batch, _ = random_batch(ours, rows=30, weighted=weighted)
     other = batch._replace(errors=batch.errors.clone())
-    with torch.no_grad():
-        found, wanted = (one.learn(rows, 3, 1e-3) for one, rows in ((ours, batch), (theirs, other)))
+    found, wanted = ours.learn(batch, 3, 1e-3), theirs.learn(other, 3, 1e-3)
     np.testing.assert_allclose(batch.errors.numpy(), other.errors.numpy(), rtol=1e-3, atol=1e-4)
     assert (batch.errors > 0).all()
-    assert found.shape == (3, 7)
+    assert found.shape == (3, 6 if make is sac_ln else 7)
     np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-3, atol=1e-4)
-    assert_same(ours, theirs)
+    assert_same(ours, theirs, rtol=1e-4 if make is sac_ln else 1e-3)
     assert int(ours.parameters.optimizer.step) == 3
 
 
-def test_log_sigmas_beyond_their_limits_get_no_gradient() -> None:
-    ours, theirs = pair(ActionSpec(4), settings(), wide=25.0)
+@BOTH
+@torch.no_grad()
+def test_log_sigmas_beyond_their_limits_get_no_gradient(make: Make, options_of: Make) -> None:
+    ours, theirs = made = pair(ActionSpec(4), options_of(), make, wide=25.0)
+    scaled(made)
     batch, _ = random_batch(ours, rows=40)
-    with torch.no_grad():
-        found, wanted = (one.learn(batch, 1, 1e-3) for one in (ours, theirs))
+    found, wanted = (one.learn(batch, 1, 1e-3) for one in made)
     np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-3, atol=1e-4)
     gradient = ours.parameters.views(ours.parameters.optimizer.gradient)["network.action.bias"]
     assert gradient[4:8].ne(0).tolist() == [False, True, False, False]
-    assert_same(ours, theirs)
+    assert_same(ours, theirs, rtol=1e-4 if make is sac_ln else 1e-3)
 
 
 @BOTH
@@ -80,38 +89,6 @@ def test_whole_updates_are_the_same(actions: ActionSpec, make: Make, options_of:
         trained(one)
     assert_same(ours, theirs, rtol=5e-3, atol=1e-4)
     assert torch.equal(ours.generator.get_state(), theirs.generator.get_state())
-
-
-@BOTH
-def test_batches_of_other_sizes(make: Make, options_of: Make) -> None:
-    ours, theirs = pair(HYBRID, options_of(), make)
-    for rows in (8, 20, 5):
-        batch, _ = random_batch(ours, rows=rows)
-        with torch.no_grad():
-            for one in (ours, theirs):
-                if make is sac_ln:
-                    one._returns.meet(5.0)
-                one.learn(batch, 1, 1e-3)
-    assert_same(ours, theirs, rtol=1e-4 if make is sac_ln else 1e-3)
-
-
-def test_without_torchscript_it_is_ordinary_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    scripted = sac(HYBRID)
-    assert not scripted.holds_lock
-    scripting.scripted.cache_clear()
-
-    def broken(_: object) -> None:
-        raise RuntimeError("no TorchScript here")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(torch.jit, "script", broken)
-        plain = sac(HYBRID)
-        assert scripting.scripted(run_soft_steps) is run_soft_steps
-    scripting.scripted.cache_clear()
-    assert plain.holds_lock
-    for one in (scripted, plain):
-        trained(one)
-    assert_same(scripted, plain)
 
 
 @pytest.mark.gpu
@@ -129,11 +106,3 @@ def test_on_an_accelerator_is_learned_what_the_cpu_learns(
     assert_same(there, here, rtol=1e-2, atol=1e-3)
     there.load(*here.state(), fresh=False)
     assert_same(there, here, rtol=0.0, atol=0.0)
-
-
-@pytest.mark.usefixtures("toys")
-@pytest.mark.parametrize("make", [sac, sac_ln])
-def test_other_networks_take_the_other_path(make: Make) -> None:
-    assert not make(HYBRID).holds_lock
-    assert make(behavior(CONTINUOUS, IMAGE)).holds_lock
-    assert make(CONTINUOUS, fused=False).holds_lock
