@@ -7,7 +7,7 @@ import torch
 
 from tau_trainer.algorithms.accelerators import scripting
 from tau_trainer.algorithms.accelerators.fused_sac import run_soft_steps
-from tests.algorithms.accelerators.test_fused_sac import BOTH, Make, assert_same, pair
+from tests.algorithms.accelerators.test_fused_sac import BOTH, Make, assert_same, pair, scaled
 from tests.algorithms.experience import CONTINUOUS, HYBRID, behavior
 from tests.algorithms.replayed import random_batch, sac, sac_ln, trained
 from tests.networks import IMAGE
