@@ -126,7 +126,7 @@ def test_a_model_says_what_the_module_says(network_of: MakeNetwork, kind: str) -
     found = run_case(session_of(model.SerializeToString()), spec, case)
     with torch.no_grad():
         towers = None if state is None else torch.from_numpy(state)[:, None].repeat(1, network.towers, 1)
-        answer = network(network.prepare(case.obs[1:]), towers)
+        answer = network(network.prepare(case.obs[1:]), Past(towers))
     outputs = answer.outputs.numpy()
     expected = np.clip(outputs[:, :2], -3, 3) / 3
     np.testing.assert_allclose(found["deterministic_continuous_actions"], expected, atol=1e-5)

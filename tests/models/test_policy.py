@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.models import MLPPolicy, ModulePolicy, Policy, make_policy, to_env
+from tau_trainer.models.blocks import Past
 from tau_trainer.models.distributions import effective_mask, evaluate_actions
 from tau_trainer.models.policy import NUMPY_LIMIT
 from tau_trainer.settings import MemorySettings
@@ -264,7 +265,7 @@ def test_state_goes_in_and_comes_out() -> None:
     before = rng.uniform(-1, 1, (7, 2, 6)).astype(np.float32)
     result = policy.act(obs, None, rng, state={"memory": before}, deterministic=True)
     network = policy.network()
-    answer = network(network.prepare(obs), torch.from_numpy(before))
+    answer = network(network.prepare(obs), Past(torch.from_numpy(before)))
     np.testing.assert_array_equal(result.continuous, answer.outputs[:, :2].numpy())
     np.testing.assert_array_equal(result.state["memory"], answer.state.numpy())
     np.testing.assert_array_equal(result.extras["memory"], before)
