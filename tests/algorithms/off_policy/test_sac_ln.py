@@ -299,5 +299,5 @@ def test_levels_are_branches() -> None:
     assert learner.module.log_coefficients.numel() == 4
 
 
-def test_ranks_learn_what_one_process_learns() -> None:
+def test_several_processes_can_learn_it_together() -> None:
     assert SACLN(Setup(behavior(ActionSpec(2)), sac_ln_settings(), 1)).unshared(2) == ""
