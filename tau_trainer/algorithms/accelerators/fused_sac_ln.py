@@ -70,8 +70,8 @@ class NormalizedWorkspace(NamedTuple):
     drawn_post: list[torch.Tensor]
 
 
-class NormalizedConstants(NamedTuple):
-    """The same, and what entropy coefficients follow."""
+class NormalizedNumbers(NamedTuple):
+    """The constants of both soft actor-critics, and what entropy coefficients follow here."""
 
     soft: SoftConstants
     pace: torch.Tensor
@@ -234,7 +234,7 @@ def hasten(logarithms: torch.Tensor, before: torch.Tensor, pace: torch.Tensor, l
 
 
 def run_normalized_steps(
-    hyper: NormalizedConstants,
+    hyper: NormalizedNumbers,
     networks: NormalizedNetworks,
     space: NormalizedWorkspace,
     drawn: Transitions,
@@ -258,7 +258,7 @@ def run_normalized_steps(
 
 
 def normalized_steps(
-    module: NormalizedSoftActorCritic, parameters: FlatParameters, hyper: NormalizedConstants
+    module: NormalizedSoftActorCritic, parameters: FlatParameters, hyper: NormalizedNumbers
 ) -> FusedSteps:
     """The hand-written steps of ``sac_ln``."""
     views = parameters.views(parameters.optimizer.parameters)

@@ -50,7 +50,7 @@ from tau_trainer.models.distributions import (
     branch_bounds,
     squashed_log_prob,
 )
-from tau_trainer.models.soft_actor_critic import SoftActorCritic
+from tau_trainer.models.soft_actor_critic import NormalizedSoftActorCritic, SoftActorCritic
 from tau_trainer.settings import SACHyperparameters, SACLNHyperparameters
 
 if TYPE_CHECKING:
@@ -194,6 +194,7 @@ class SoftAlgorithm(Stepwise):
 
     data_parallel = True
     soft = True
+    module: SoftActorCritic | NormalizedSoftActorCritic
     draws: ClassVar[int] = 1
     """Number of actions that a gradient step draws for each transition."""
 
@@ -237,8 +238,7 @@ class SoftAlgorithm(Stepwise):
 
     def coefficients_by_key(self) -> dict[str, float]:
         """Entropy coefficients by TensorBoard name: of continuous actions, and the mean of those of the branches."""
-        logarithms = self.parameters.views(self.parameters.optimizer.parameters)["log_coefficients"]
-        values, branches = logarithms.exp().tolist(), len(self.constants.branches)
+        values, branches = self.module.log_coefficients.detach().exp().tolist(), len(self.constants.branches)
         result = dict[str, float]()
         if len(values) > branches:
             result[keys.CONTINUOUS_COEFFICIENT] = values[0]

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.accelerators.fused_sac_ln import NormalizedConstants, hasten, normalized_steps
+from tau_trainer.algorithms.accelerators.fused_sac_ln import NormalizedNumbers, hasten, normalized_steps
 from tau_trainer.algorithms.base import Setup, State
 from tau_trainer.algorithms.off_policy.return_scale import ReturnScale
 from tau_trainer.algorithms.off_policy.sac import (
@@ -104,12 +104,10 @@ def losses(
     outputs = head(network.features(TowerFeatures(*(values.detach() for values in seen[0])), batch.past))
     drawn = draw(head, module.log_coefficients, outputs, noise[0], batch.forbidden)
     said = of_taken(q(seen, batch.continuous, batch.past.begins), head, batch.discrete)  # [2, n, S]
-    # No gradient at Qs' weights through the drawn actions.
-    of_policy = of_drawn(q(seen, drawn.actions, batch.past.begins, frozen=True), head, drawn)[
-        0
-    ]  # [n, S], of the first Q
+    # [2, n, S], of which the first counts. No gradient at Qs' weights through the drawn actions.
+    of_policy = of_drawn(q(seen, drawn.actions, batch.past.begins, frozen=True), head, drawn)
     return Losses(
-        policy=(drawn.cost - of_policy.mean(dim=1)).mean(),
+        policy=(drawn.cost - of_policy[0].mean(dim=1)).mean(),
         q=half_squares(said - backup, batch),
         coefficients=drawn.coefficients,
         entropy=drawn.entropy,
@@ -138,7 +136,7 @@ class SACLN(SoftAlgorithm):
         continuous, branches = bool(self.constants.continuous), len(self.constants.branches)
         each = [(PACE, least)] * continuous + [(BRANCH_PACE, least + math.log(BRANCH_LEAST))] * branches
         pace, self._least = torch.tensor(each, device=self.device).T.contiguous()  # [1 + b] each
-        self._numbers = NormalizedConstants(self.constants, pace, self._least.clone())
+        self._numbers = NormalizedNumbers(self.constants, pace, self._least.clone())
         self._follow = follower(self.module.q_target, self.module.q)
         if fused:
             self.fuse(lambda: normalized_steps(self.module, self.parameters, self._numbers))
