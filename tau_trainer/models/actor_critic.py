@@ -224,9 +224,8 @@ class ActorCritic(torch.nn.Module):
         if not self.memories:
             return x, x.new_zeros(len(x), 0)
         memory = self._memory(tower)
-        before = (
-            x.new_zeros(len(x), memory.state_size) if past.state is None else past.state[:, tower]
-        )  # zeros at the start
+        # Zeros at the start.
+        before = x.new_zeros(len(x), memory.state_size) if past.state is None else past.state[:, tower]
         if past.begins is not None:
             return memory.unrolled(x, before, past.begins), x.new_zeros(len(x), 0)
         features, after = memory(x, before)

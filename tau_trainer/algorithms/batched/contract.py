@@ -26,7 +26,7 @@ class Acted:
 
 @dataclass(frozen=True, slots=True)
 class ActorInput:
-    """What decides about one decision of every agent of every copy."""
+    """The input of one decision of every agent of every copy."""
 
     observations: torch.Tensor
     """[E, A, *obs]."""
