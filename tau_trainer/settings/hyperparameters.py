@@ -29,7 +29,7 @@ from tau_trainer.settings.kinds import (
     is_number,
 )
 from tau_trainer.settings.replay import HindsightSettings, PrioritizedSettings
-from tau_trainer.settings.schedules import NaturalSchedule, PositiveSchedule
+from tau_trainer.settings.schedules import ExponentialSettings, NaturalSchedule, PositiveSchedule
 
 Schedule = Literal["constant", "linear"]
 """Change of a number over ``max_steps``: none, or linear down to its floor."""
@@ -310,6 +310,9 @@ class SACLNHyperparameters(OffPolicyHyperparameters):
 
     tensor_defaults: ClassVar[Mapping[str, Any]] = {"steps_per_update": 16.0, "n_step": 1}
 
+    learning_rate: PositiveSchedule = ExponentialSettings(initial=1e-3, final=3e-4, rate=0.9998)
+    """Step size of the optimizer, or its own schedule. Default: from 0.001 to 0.0003, half of the way in 3,500
+    decisions; 0.0003 if learning_rate_schedule is given."""
     buffer_size: PositiveInt = 200_000
     """Capacity of the replay buffer in decisions."""
     buffer_init_steps: NaturalInt = 250
@@ -326,6 +329,13 @@ class SACLNHyperparameters(OffPolicyHyperparameters):
     """Number of rewards that a target sums before it adds a value (n-step return)."""
     terminal_share: Annotated[Fraction, Field(le=0.5)] = 0.15
     """Share of each minibatch that is drawn from the newest decisions that ended an episode; 0 = none."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _schedule_is_of_a_number(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and "learning_rate_schedule" in given:
+            return {"learning_rate": 3e-4, **given}
+        return given
 
 
 class DQNHyperparameters(OffPolicyHyperparameters):

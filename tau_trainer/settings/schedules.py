@@ -73,6 +73,16 @@ def at(number: Scheduled, t: float) -> float:
     return first + (last - first) * (t - begin) / (end - begin)
 
 
+def described(number: Scheduled, schedule: str) -> str:
+    """The start and the end of ``number``, and how it changes: by ``schedule`` if it is one number."""
+    if isinstance(number, ScheduleSettings):
+        end = f" to {number.final:g}" if isinstance(number, ExponentialSettings) else ""
+        return f"{number.initial:g}{end} {number.mode}"
+    if isinstance(number, tuple):
+        return f"{number[0][1]:g} to {number[-1][1]:g} by points"
+    return f"{number:g} {schedule}"
+
+
 def _in_order(points: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
     if not points or any(before[0] >= after[0] for before, after in pairwise(points)):
         raise invalid("must be points [step, value] with increasing steps")

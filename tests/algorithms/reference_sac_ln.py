@@ -106,8 +106,10 @@ def textbook(
         for twin in range(2):
             q = worth(q_values(weights, "q", twin, obs, batch.continuous[row].double(), streams), branches, taken)
             found[f"q{twin + 1}"].append(weight * 0.5 * ((q - backup) ** 2).mean())
-        first = worth(q_values(weights, "q", 0, obs, now.drawn, streams), branches, now.expected)
-        found["policy"].append(now.cost - first.mean())
+        of_drawn = [
+            worth(q_values(weights, "q", twin, obs, now.drawn, streams), branches, now.expected) for twin in range(2)
+        ]
+        found["policy"].append(now.cost - torch.stack(of_drawn).mean())
         coefficients = torch.zeros((), dtype=torch.float64)
         if actions.continuous_size:
             coefficients = coefficients - logarithms[0] * (now.log_pi.detach() - actions.continuous_size)

@@ -11,9 +11,9 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings import DQNHyperparameters, PPOHyperparameters, load_settings
+from tau_trainer.settings import DQNHyperparameters, PPOHyperparameters, SACLNHyperparameters, load_settings
 from tau_trainer.settings.exploration import EpsGreedySettings
-from tau_trainer.settings.schedules import FractionSchedule, at
+from tau_trainer.settings.schedules import FractionSchedule, at, described
 
 READ: TypeAdapter[Any] = TypeAdapter(cast("Any", FractionSchedule))
 
@@ -38,6 +38,29 @@ def test_formulas(given: object, wanted: dict[float, float]) -> None:
     assert {t: at(number, t) for t in wanted} == pytest.approx(wanted)
     again = READ.validate_python(json.loads(READ.dump_json(number)))
     assert again == number
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (3e-4, "0.0003 linear"),
+        ([[0, 0.3], [5, 0.2], [9, 0.1]], "0.3 to 0.1 by points"),
+        ({"mode": "exponential", "initial": 0.5, "final": 0.1, "rate": 0.9}, "0.5 to 0.1 exponential"),
+        ({"mode": "inverse", "initial": 0.5, "rate": 10}, "0.5 inverse"),
+    ],
+)
+def test_a_schedule_is_described(given: object, wanted: str) -> None:
+    assert described(READ.validate_python(given), "linear") == wanted
+
+
+def test_the_learning_rate_of_sac_ln_falls_by_default() -> None:
+    """If its schedule is given, it is a schedule of one number."""
+    rates = [at(SACLNHyperparameters().learning_rate, t) for t in (0, 3466, 100_000)]
+    assert rates == pytest.approx([1e-3, 6.5e-4, 3e-4], rel=1e-3)
+    linear = SACLNHyperparameters.model_validate({"learning_rate_schedule": "linear"})
+    assert (linear.learning_rate, linear.learning_rate_schedule) == (3e-4, "linear")
+    both = SACLNHyperparameters.model_validate({"learning_rate": 0.002, "learning_rate_schedule": "linear"})
+    assert both.learning_rate == 0.002
 
 
 @pytest.mark.parametrize(

@@ -253,8 +253,8 @@ def compute_q_errors(
     return q, 0.5 * (error * weighted).mean(dim=[1, 2]), grad
 
 
-def at_first_q(hyper: SoftConstants, q: torch.Tensor, probability: torch.Tensor) -> torch.Tensor:
-    """Gradient of the policy's loss at the first Q [B, S A] of drawn actions, whose branches have ``probability``."""
+def at_followed_q(hyper: SoftConstants, q: torch.Tensor, probability: torch.Tensor) -> torch.Tensor:
+    """Gradient of the policy's loss at the Q that it follows [B, S A], of drawn actions with these probabilities."""
     rows, streams, count = q.size(0), hyper.gammas.size(0), len(hyper.branches)
     grad = torch.full_like(q, -1.0 / float(rows) / float(streams))
     if count > 0:  # weigh each value by its probability
@@ -271,7 +271,8 @@ def at_outputs(
 ) -> torch.Tensor:
     """Gradient of the policy's loss at its outputs [B, 2c + M].
 
-    ``q``: the first, [B, S A]; ``at_actions``: gradient through it [B, c], unused without continuous actions.
+    ``q``: the one that the policy follows, [B, S A]; ``at_actions``: gradient through it [B, c], unused without
+    continuous actions.
     """
     rows, count = q.size(0), len(hyper.branches)
     scale, coefficients = 1.0 / float(rows), torch.exp(log_coefficients)
@@ -324,7 +325,7 @@ def compute_soft_gradient(
     first_q, at_actions = all_q[0, rows:], drawn.action
     if hyper.continuous > 0:
         later = [units[:, rows:] for units in space.q_pre]  # [2, B, H]: of the policy's actions
-        grad_drawn = at_first_q(hyper, first_q, drawn.probability)
+        grad_drawn = at_followed_q(hyper, first_q, drawn.probability)
         at_actions = back_to_actions(weights, grad_drawn, later, hyper.continuous)
     grad_outputs = at_outputs(hyper, drawn, weights.log_coefficients, first_q, at_actions)
     grad_values = value_error * (1.0 / float(rows) / float(hyper.gammas.size(0)))  # of 0.5 mean(e²)

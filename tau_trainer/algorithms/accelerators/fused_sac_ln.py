@@ -14,7 +14,7 @@ import torch
 from tau_trainer.algorithms.accelerators.fused_sac import (
     SoftConstants,
     SoftTarget,
-    at_first_q,
+    at_followed_q,
     at_outputs,
     back,
     compute_q_errors,
@@ -62,12 +62,9 @@ class NormalizedWorkspace(NamedTuple):
     """The actor's, before each swish, [1, 2B, H]: for the observations, then for the next ones."""
     post: list[torch.Tensor]
     q_pre: list[torch.Tensor]
-    """The Qs', before normalisation, for the stored actions [2, B, H]."""
+    """The Qs', before normalisation, [2, 2B, H]: for the stored actions, then for the policy's."""
     q_post: list[torch.Tensor]
     """After each ReLU."""
-    drawn_pre: list[torch.Tensor]
-    """The first Q's, for the policy's actions [1, B, H]."""
-    drawn_post: list[torch.Tensor]
 
 
 class NormalizedNumbers(NamedTuple):
@@ -83,11 +80,10 @@ class NormalizedNumbers(NamedTuple):
 def new_normalized_workspace(weights: NormalizedWeights, batch: int) -> NormalizedWorkspace:
     """Memory for minibatches of ``batch`` rows."""
 
-    def make(towers: int, rows: int) -> list[torch.Tensor]:
-        return [bias.new_zeros(towers, rows, bias.size(2)) for bias in weights.body_bias]
+    def make(towers: int) -> list[torch.Tensor]:
+        return [bias.new_zeros(towers, 2 * batch, bias.size(2)) for bias in weights.body_bias]
 
-    actor, qs, first = (1, 2 * batch), (TWINS, batch), (1, batch)
-    return NormalizedWorkspace(make(*actor), make(*actor), make(*qs), make(*qs), make(*first), make(*first))
+    return NormalizedWorkspace(make(1), make(1), make(TWINS), make(TWINS))
 
 
 def q_through(
@@ -130,19 +126,20 @@ def q_back(
     grad: torch.Tensor,
     weight: list[torch.Tensor],
     activations: tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]],
-    into: tuple[list[torch.Tensor], list[torch.Tensor]],
+    grad_weight: list[torch.Tensor],
+    grad_bias: list[torch.Tensor],
 ) -> None:
     """Gradients of both Qs' layers, from ``grad`` [2, n, H] at their features.
 
-    ``activations``: before, after, means, reciprocal deviations; ``into``: the gradients of weights and biases.
+    ``activations``: before, after, means, reciprocal deviations.
     """
     pre, post, means, scales = activations
     for step in range(len(weight)):
         layer = len(weight) - 1 - step
         grad = q_back_layer(grad, pre[layer], post[layer], means[layer], scales[layer])
         source = x if layer == 0 else post[layer - 1]
-        torch.bmm(source.transpose(1, 2), grad, out=into[0][layer])
-        torch.sum(grad, dim=[1], keepdim=True, out=into[1][layer])
+        torch.bmm(source.transpose(1, 2), grad, out=grad_weight[layer])
+        torch.sum(grad, dim=[1], keepdim=True, out=grad_bias[layer])
         if layer > 0:
             grad = torch.bmm(grad, weight[layer].transpose(1, 2))
 
@@ -179,38 +176,33 @@ def compute_normalized_gradient(
     after = expected_q(hyper, after, drawn.probability[rows:])  # [2, B, S]
     worth = torch.minimum(after[0], after[1]) - drawn.cost[rows:].unsqueeze(1)  # [B, S]
     backup = torch.addcmul(batch.rewards, batch.goes_on * hyper.gammas, worth)
-    # Q of the stored actions, and the first Q of the policy's actions.
-    x_q = torch.cat((seen[:rows], batch.continuous), dim=1)
-    x_q = x_q.unsqueeze(0).expand(2, rows, x_q.size(1))  # [2, B, D + c], a view
+    # Both Qs of the stored actions and of the policy's, in one product per layer.
+    taken = torch.cat((seen[:rows], batch.continuous), dim=1)  # [B, D + c]
+    x_q = torch.cat((taken, torch.cat((seen[:rows], drawn.action[:rows]), dim=1)))
+    x_q = x_q.unsqueeze(0).expand(2, x_q.size(0), x_q.size(1))  # [2, 2B, D + c], a view
     q_features, means, scales = q_through(x_q, weights.q_body_weight, weights.q_body_bias, space.q_pre, space.q_post)
-    taken = torch.baddbmm(weights.q_bias, q_features, weights.q_weight)  # [2, B, S A]
-    q, q_losses, grad_q = compute_q_errors(hyper, taken, backup, batch)
-    first_weight = [weight[:1] for weight in weights.q_body_weight]
-    first_bias = [bias[:1] for bias in weights.q_body_bias]
-    of_drawn = torch.cat((seen[:rows], drawn.action[:rows]), dim=1).unsqueeze(0)  # [1, B, D + c]
-    drawn_features, drawn_means, drawn_scales = q_through(
-        of_drawn, first_weight, first_bias, space.drawn_pre, space.drawn_post
-    )
-    first_q = torch.addmm(weights.q_bias[0], drawn_features[0], weights.q_weight[0])  # [B, S A]
-    probability = drawn.probability[:rows]
-    expected = expected_q(hyper, first_q.unsqueeze(0), probability)[0]  # [B, S]
+    all_q = torch.baddbmm(weights.q_bias, q_features, weights.q_weight)  # [2, 2B, S A]
+    q, q_losses, grad_q = compute_q_errors(hyper, all_q[:, :rows], backup, batch)
+    mean_q, probability = all_q[:, rows:].mean(dim=[0]), drawn.probability[:rows]  # [B, S A], [B, M]
+    expected = expected_q(hyper, mean_q.unsqueeze(0), probability)[0]  # [B, S]
     policy_loss = (drawn.cost[:rows] - expected.mean(dim=1)).mean()
     at_actions = drawn.action
     if size > 0:
-        # Through the first Q to the actions.
-        weight, grad = weights.q_weight[:1], at_first_q(hyper, first_q, probability).unsqueeze(0)  # grad [1, B, S A]
-        for step in range(len(first_weight)):
-            layer = len(first_weight) - 1 - step
+        # Through both Qs to the actions.
+        weight, grad = weights.q_weight, at_followed_q(hyper, mean_q, probability).expand(2, rows, mean_q.size(1))
+        for step in range(len(weights.q_body_weight)):
+            layer = len(weights.q_body_weight) - 1 - step
             grad = q_back_layer(
                 torch.bmm(grad, weight.transpose(1, 2)),
-                space.drawn_pre[layer],
-                space.drawn_post[layer],
-                drawn_means[layer],
-                drawn_scales[layer],
+                space.q_pre[layer][:, rows:],
+                space.q_post[layer][:, rows:],
+                means[layer][:, rows:].contiguous(),  # its kernel takes these two as they lie in memory
+                scales[layer][:, rows:].contiguous(),
             )
-            weight = first_weight[layer]
-        at_actions = torch.mm(grad[0], weight[0, weight.size(1) - size :].t())  # actions are the last inputs of Qs
-    grad_outputs = at_outputs(hyper, drawn, weights.log_coefficients, first_q, at_actions)
+            weight = weights.q_body_weight[layer]
+        # Actions are the last inputs of Qs, each of which is half of the mean.
+        at_actions = torch.bmm(grad, weight[:, weight.size(1) - size :].transpose(1, 2)).mean(dim=[0])
+    grad_outputs = at_outputs(hyper, drawn, weights.log_coefficients, mean_q, at_actions)
     torch.mm(features[:rows].t(), grad_outputs, out=gradient.action_weight)
     torch.sum(grad_outputs, dim=[0], out=gradient.action_bias)
     if len(space.pre) > 0:
@@ -218,13 +210,17 @@ def compute_normalized_gradient(
         post = [units[:, :rows] for units in space.post]
         at_features = torch.mm(grad_outputs, weights.action_weight.t()).unsqueeze(0)
         back(x[:, :rows], at_features, weights.body_weight, pre, post, gradient.body_weight, gradient.body_bias)
-    torch.bmm(q_features.transpose(1, 2), grad_q, out=gradient.q_weight)
+    torch.bmm(q_features[:, :rows].transpose(1, 2), grad_q, out=gradient.q_weight)
     torch.sum(grad_q, dim=[1], keepdim=True, out=gradient.q_bias)
     if len(space.q_pre) > 0:
         at_features = torch.bmm(grad_q, weights.q_weight.transpose(1, 2))
-        activations = space.q_pre, space.q_post, means, scales
-        into = gradient.q_body_weight, gradient.q_body_bias
-        q_back(x_q, at_features, weights.q_body_weight, activations, into)
+        stored = (
+            [units[:, :rows] for units in space.q_pre],
+            [units[:, :rows] for units in space.q_post],
+            [mean[:, :rows].contiguous() for mean in means],
+            [scale[:, :rows].contiguous() for scale in scales],
+        )
+        q_back(x_q[:, :rows], at_features, weights.q_body_weight, stored, gradient.q_body_weight, gradient.q_body_bias)
     return torch.cat((torch.stack((policy_loss, drawn.entropy)), q_losses, q.mean(dim=[0, 1])))
 
 

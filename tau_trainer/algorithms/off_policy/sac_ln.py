@@ -3,6 +3,7 @@
 - Soft actor-critic as in Haarnoja et al. 2018 (arXiv 1812.05905): a policy and twin Qs, whose targets follow at
   ``tau``.
   ``y = r + gamma (min Q'(s', a') - alpha log pi(a'))`` with a newly drawn action. It has no V, unlike ``sac`` here.
+- The policy follows the mean of both Qs (Chen et al. 2021, REDQ, section 2), whose errors differ, not the first alone.
 - Layer normalisation before each activation of the Qs, which is ReLU, keeps the values of actions that were never
   taken from growing (Ball et al. 2023, RLPD, section 4.2), so the target may follow ten times as fast as SAC's.
 - Returns are divided by their size so far (:mod:`.return_scale`), so settings do not depend on the size of rewards. If
@@ -104,10 +105,10 @@ def losses(
     outputs = head(network.features(TowerFeatures(*(values.detach() for values in seen[0])), batch.past))
     drawn = draw(head, module.log_coefficients, outputs, noise[0], batch.forbidden)
     said = of_taken(q(seen, batch.continuous, batch.past.begins), head, batch.discrete)  # [2, n, S]
-    # [2, n, S], of which the first counts. No gradient at Qs' weights through the drawn actions.
+    # [2, n, S]. No gradient at Qs' weights through the drawn actions.
     of_policy = of_drawn(q(seen, drawn.actions, batch.past.begins, frozen=True), head, drawn)
     return Losses(
-        policy=(drawn.cost - of_policy[0].mean(dim=1)).mean(),
+        policy=(drawn.cost - of_policy.mean(dim=(0, 2))).mean(),
         q=half_squares(said - backup, batch),
         coefficients=drawn.coefficients,
         entropy=drawn.entropy,

@@ -30,6 +30,7 @@ from tau_trainer.settings.gathering import Finding
 from tau_trainer.settings.outlook import Outlook, pace, untrainable
 from tau_trainer.settings.parameters import AnyParameter, Lesson
 from tau_trainer.settings.problems import Problems
+from tau_trainer.settings.schedules import described
 from tau_trainer.shown import shown
 from tau_trainer.training.plan import make_plan, plan_problems
 
@@ -197,7 +198,7 @@ def _trainer_rows(trainer: TrainerSettings) -> Iterator[tuple[str, str]]:
         every = f"steps_per_update: {hyper.decisions_per_step[1]:g}"
         yield "again", f"steps_per_update: auto depends on timing; for a reproducible run, set {every} and a seed"
     scheduled = [name.removesuffix("_schedule") for name in type(hyper).model_fields if name.endswith("_schedule")]
-    values = [f"{name} {getattr(hyper, name):g} {getattr(hyper, f'{name}_schedule')}" for name in scheduled]
+    values = [f"{name} {described(getattr(hyper, name), getattr(hyper, f'{name}_schedule'))}" for name in scheduled]
     yield "schedules", ", ".join(values)
     kept = f"the newest {trainer.keep_checkpoints}" if trainer.keep_checkpoints > 0 else "all"
     summary, checkpoint = trainer.summary_every(trainer.max_steps), trainer.checkpoint_every
