@@ -35,16 +35,7 @@ from tau_trainer.bridge.protocol import DemonstrationMeta, UnityMessage
 from tau_trainer.bridge.records import BYTES, FIXED32, VARINT, delimited, fields, read_varint, varint
 from tau_trainer.errors import DataError, DecodeError
 from tau_trainer.files import atomic_write_bytes, reason
-from tau_trainer.specs import (
-    Actions,
-    BehaviorSpec,
-    BoolArray,
-    FloatArray,
-    Observations,
-    StepBatch,
-    Terminals,
-    empty_terminals,
-)
+from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, Observations, StepBatch, empty_terminals
 
 SUFFIX = ".demo"
 API_VERSION = 1
@@ -344,25 +335,15 @@ def _meta(demonstration: Demonstration, name: str) -> bytes:
 
 def _infos(demonstration: Demonstration) -> Iterator[bytes]:
     """An ``AgentInfoProto`` for each record."""
-    encoder, spec = AgentEncoder(demonstration.spec), demonstration.spec
-    parts: dict[bool, Iterator[bytes]] = {}
-    for ended in (False, True):
-        rows = demonstration.ended == ended
-        count = int(rows.sum())
-        obs = tuple(sensor[rows] for sensor in demonstration.obs)
-        reward = demonstration.reward[rows]
-        nobody, nothing = np.zeros(count, np.int32), np.zeros(count, np.float32)
-        over = mask = None
-        if ended:
-            over = Terminals(nobody, obs, reward, demonstration.truncated[rows], nobody, nothing)
-            nobody, nothing = nobody[:0], nothing[:0]
-            obs, reward = tuple(sensor[:0] for sensor in obs), reward[:0]
-        elif demonstration.mask is not None:
-            mask = demonstration.mask[rows]
-        over = over or empty_terminals(spec.observations)
-        parts[ended] = _values(encoder.encode(StepBatch(spec.name, nobody, obs, reward, nobody, nothing, over, mask)))
-    for ended in demonstration.ended.tolist():
-        yield next(parts[ended])
+    spec, ended, mask = demonstration.spec, demonstration.ended, demonstration.mask
+    encoder, nobody = AgentEncoder(spec), empty_terminals(spec.observations)
+    none, unpaid = np.zeros(len(ended), np.int32), np.zeros(len(ended), np.float32)
+    everyone = StepBatch(spec.name, none, demonstration.obs, demonstration.reward, none, unpaid, nobody)
+    asking = replace(everyone, action_mask=mask).some(~ended, nobody)
+    over = everyone.some(slice(0), everyone.ended(ended, demonstration.truncated))
+    parts = _values(encoder.encode(asking)), _values(encoder.encode(over))
+    for at_end in ended.tolist():
+        yield next(parts[at_end])
 
 
 def _answers(demonstration: Demonstration) -> Iterator[bytes]:

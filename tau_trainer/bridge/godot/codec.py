@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -32,7 +32,6 @@ from tau_trainer.specs import (
     Json,
     Observations,
     StepBatch,
-    Terminals,
     empty_terminals,
 )
 
@@ -81,8 +80,8 @@ class _Group:
     ids: IndexArray
     """intp [n]: their positions."""
     sensors: tuple[GodotSensor, ...]
-    obs: Observations = ()
-    """Their last observations."""
+    obs: Observations
+    """Their last observations; zeros before the first message."""
 
 
 class GodotCodec:
@@ -109,7 +108,8 @@ class GodotCodec:
                 )
             sensors = read_sensors(first.observations, name, flat=flat)
             spec = BehaviorSpec(name, tuple(sensor.spec for sensor in sensors), read_actions(first.actions, name))
-            self._groups[name] = _Group(spec, np.array(ids, np.intp), sensors)
+            nothing = empty_terminals(spec.observations, len(ids)).obs
+            self._groups[name] = _Group(spec, np.array(ids, np.intp), sensors, nothing)
         self.specs = {name: group.spec for name, group in self._groups.items()}
         self.unsettled: dict[str, tuple[str, ...]] = {}
 
@@ -153,24 +153,15 @@ class GodotCodec:
         done: BoolArray,
         cut: BoolArray,
     ) -> StepBatch:
-        ids = group.ids
+        spec, ids, over = group.spec, group.ids, done[group.ids]
         before, group.obs = group.obs, _observed(group.sensors, [seen[i] for i in ids])
         none, unpaid = np.zeros(len(ids), np.int32), np.zeros(len(ids), np.float32)
-        over = np.flatnonzero(done[ids])
-        check_finite(group.spec, ids.astype(np.int32), group.obs, reward[ids], unpaid)
-        terminals = empty_terminals(group.spec.observations)
-        if len(over):
-            ended = ids[over]
-            terminals = Terminals(
-                ended.astype(np.int32),
-                _last(group.sensors, tuple(sensor[over] for sensor in before), [infos[i] for i in ended]),
-                reward[ended],
-                cut[ended],
-                none[over],
-                unpaid[over],
-            )
-        going = np.where(done[ids], np.float32(0), reward[ids])
-        return StepBatch(group.spec.name, ids.astype(np.int32), group.obs, going, none, unpaid, terminals)
+        nobody = empty_terminals(spec.observations)
+        last = StepBatch(spec.name, ids.astype(np.int32), before, reward[ids], none, unpaid, nobody)
+        check_finite(spec, last.agent_ids, group.obs, last.reward, unpaid)
+        terminals = last.ended(over, cut[ids])
+        _correct(terminals.obs, group.sensors, [infos[i] for i in ids[over]])
+        return replace(last, obs=group.obs, reward=np.where(over, np.float32(0), last.reward), terminals=terminals)
 
     def _column(self, said: Json, key: str) -> list[Any]:
         """The list with one item for each agent."""
@@ -225,10 +216,9 @@ def _observed(sensors: tuple[GodotSensor, ...], seen: Sequence[Any]) -> Observat
     return tuple(sensor.read([agent[sensor.key] for agent in seen]) for sensor in sensors)
 
 
-def _last(sensors: tuple[GodotSensor, ...], before: Observations, infos: Sequence[Json]) -> Observations:
-    """The last observations of ended episodes: those that the game tells, else those ``before``."""
+def _correct(last: Observations, sensors: tuple[GodotSensor, ...], infos: Sequence[Json]) -> None:
+    """Put the last observations that the game tells in place of those of the message before."""
     for i, info in enumerate(infos):
         if _LAST_KEY in info:
-            for sensor, last in zip(before, _observed(sensors, [info[_LAST_KEY]]), strict=True):
-                sensor[i] = last[0]
-    return before
+            for sensor, told in zip(last, _observed(sensors, [info[_LAST_KEY]]), strict=True):
+                sensor[i] = told[0]
