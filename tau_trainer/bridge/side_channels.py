@@ -10,9 +10,9 @@ import struct
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from google.protobuf.any_pb2 import Any
+from google.protobuf import any_pb2
 from google.protobuf.message import Message
 
 from tau_trainer.errors import DecodeError
@@ -121,15 +121,16 @@ def parse_stat(payload: bytes) -> Stat:
     return Stat(key, value, Aggregation(aggregation))
 
 
-def engine_configuration_payloads(settings: EngineSettings) -> list[bytes]:
-    """One payload for each setting, with its number, in ML-Agents' order."""
-    return [
-        struct.pack("<iii", 0, settings.width, settings.height),
-        struct.pack("<ii", 1, settings.quality_level),
-        struct.pack("<if", 2, settings.time_scale),
-        struct.pack("<ii", 3, settings.target_frame_rate),
-        struct.pack("<ii", 4, settings.capture_frame_rate),
+def engine_configuration_payloads(settings: Any) -> list[bytes]:
+    """One payload for each of the :class:`EngineSettings` that is not None, with its number, in ML-Agents' order."""
+    payloads: list[tuple[Any, ...]] = [
+        ("<iii", 0, settings.width, settings.height),
+        ("<ii", 1, settings.quality_level),
+        ("<if", 2, settings.time_scale),
+        ("<ii", 3, settings.target_frame_rate),
+        ("<ii", 4, settings.capture_frame_rate),
     ]
+    return [struct.pack(form, *values) for form, *values in payloads if None not in values]
 
 
 class SamplerKind(enum.IntEnum):
@@ -181,7 +182,7 @@ _ANALYTICS_TYPE: Final = "type.googleapis.com/communicator_objects.TrainingEnvir
 
 def training_environment_payload(message: Message) -> bytes:
     """Payload of the training analytics channel (trainer to engine): a ``TrainingEnvironmentInitialized``."""
-    return bytes(Any(type_url=_ANALYTICS_TYPE, value=message.SerializeToString()).SerializeToString())
+    return bytes(any_pb2.Any(type_url=_ANALYTICS_TYPE, value=message.SerializeToString()).SerializeToString())
 
 
 class SideChannelHub:
