@@ -147,7 +147,7 @@ class Unity(_OverGrpc):
     def arguments(self, launch: LaunchSpec, port: int, index: int) -> list[str]:
         log = launch.log_file(index)
         return [
-            *(["-nographics", "-batchmode"] if launch.no_graphics else []),
+            *(["-nographics", "-batchmode"] if launch.hidden(index) else []),
             "--mlagents-port",
             str(port),
             *(["-logFile", str(log)] if log else []),
@@ -184,7 +184,7 @@ class Unreal(_OverGrpc):
         return [
             f"-mlAgentPort={port}",
             "-unattended",
-            *(["-nullrhi"] if launch.no_graphics else []),
+            *(["-nullrhi"] if launch.hidden(index) else []),
             *(["-stdout", "-FullStdOutLogOutput"] if launch.log_file(index) else []),  # the launcher keeps its output
         ]
 

@@ -6,7 +6,7 @@ import asyncio
 import atexit
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -140,8 +140,15 @@ class UnityEnvironment(BaseEnv):
         self._blocking = _Blocking()
         try:
             with self._translated():
-                hidden = no_graphics or (no_graphics_monitor and worker_id != 0)
-                launch = _launch(file_name, hidden, additional_args or (), log_folder)
+                launch = None
+                if file_name is not None:
+                    launch = LaunchSpec.of(
+                        str(file_name),
+                        no_graphics=no_graphics,
+                        no_graphics_monitor=no_graphics_monitor,
+                        env_args=tuple(additional_args or ()),
+                        log_folder=Path(log_folder) if log_folder is not None else None,
+                    )
                 port = engine_ports(1, base_port + worker_id)[0] if base_port else 0
                 if launch is None:
                     _log.warning("waiting for the editor on port %d: press Play in the editor", port)
@@ -345,10 +352,3 @@ class _Blocking:
 async def _made(index: int, port: int, launch: LaunchSpec | None, options: EngineOptions, hub: _Hub) -> Engine:
     """Make the engine on the loop on which its server runs."""
     return Engine(index, port, launch, options, hub, on_event=_log.warning)
-
-
-def _launch(file_name: str | None, hidden: bool, arguments: Sequence[str], log_folder: str | None) -> LaunchSpec | None:
-    if file_name is None:
-        return None
-    folder = Path(log_folder) if log_folder is not None else None
-    return LaunchSpec.of(str(file_name), no_graphics=hidden, env_args=tuple(arguments), log_folder=folder)
