@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 import numpy as np
@@ -312,8 +312,14 @@ class ActionDecoder:
             )
 
 
-_encoders: dict[tuple[BehaviorSpec, MessageReader], AgentEncoder] = {}
-_decoders: dict[tuple[ActionSpec, Wire], ActionDecoder] = {}
+@cache
+def _encoder(spec: BehaviorSpec, reader: MessageReader) -> AgentEncoder:
+    return AgentEncoder(spec, reader.capabilities, channels_last=reader.wire is UNITY_WIRE, wire=reader.wire)
+
+
+@cache
+def _decoder(spec: ActionSpec, wire: Wire) -> ActionDecoder:
+    return ActionDecoder(spec, numbers=wire.action)
 
 
 def encode_engine_message(
@@ -344,12 +350,7 @@ def encode_engine_message(
         output.side_channel = side_channel
         for step in steps:
             spec = (observation_specs or {})[step.behavior]
-            encoder = _encoders.get((spec, reader))
-            if encoder is None:
-                last = reader.wire is UNITY_WIRE
-                encoder = AgentEncoder(spec, reader.capabilities, channels_last=last, wire=reader.wire)
-                _encoders[spec, reader] = encoder
-            output.agent_infos[step.behavior] = encoder.encode(step)
+            output.agent_infos[step.behavior] = _encoder(spec, reader).encode(step)
     return bytes(message.SerializeToString())
 
 
@@ -368,8 +369,5 @@ def decode_trainer_message(data: bytes, specs: Behaviors, wire: Wire = UNITY_WIR
     result.side_channel = rl_input.side_channel
     for name, payload in rl_input.agent_actions.items():
         if name in specs:
-            spec = specs[name].actions
-            key = spec, wire
-            decoder = _decoders.get(key) or _decoders.setdefault(key, ActionDecoder(spec, numbers=wire.action))
-            result.actions[name] = decoder.decode(payload)
+            result.actions[name] = _decoder(specs[name].actions, wire).decode(payload)
     return result

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.bridge.protocol import UNITY_WIRE
-from tau_trainer.bridge.records import BYTES, LIST_TAG, delimited, fields, read_varint
+from tau_trainer.bridge.records import BYTES, delimited, fields, read_varint
 from tau_trainer.errors import DecodeError
 
 Pixels = NDArray[np.uint8]
@@ -280,14 +280,11 @@ class ImageSplitter:
         Raises DecodeError if the bytes are not a list of records.
         """
         lean, images, position = [], [], 0
-        while position < len(payload):
-            if payload[position] != LIST_TAG:
+        for number, wire, start, stop in fields(payload, 0, len(payload)):
+            if number != 1 or wire != BYTES:
                 raise DecodeError(f"the engine's list of agents has an unknown field at byte {position}")
-            length, start = read_varint(payload, position + 1)
-            position = start + length
-            if position > len(payload):
-                raise DecodeError("a record in the engine's list of agents runs past its end")
-            record, files = self._as_before(payload, start, position) or self._anew(payload, start, position)
+            position = stop
+            record, files = self._as_before(payload, start, stop) or self._anew(payload, start, stop)
             lean.append(delimited(1, record))
             images.append(files)
         return b"".join(lean), images

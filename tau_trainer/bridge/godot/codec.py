@@ -12,6 +12,7 @@ or ``TimeLimit.truncated``, or the episode is as long as the user's limit.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -38,6 +39,7 @@ from tau_trainer.specs import (
 INTRODUCTION: Final = "env_info"
 """The type of a game's first message."""
 _ANSWERS: Final = {Command.RESET: "reset", Command.STEP: "step"}
+_NO_NUMBER: Final = re.compile("-*(nan|inf)")
 _LIMIT_KEYS: Final = ("truncated", "TimeLimit.truncated")
 """Keys of ``info`` that say whether a limit ended the episode: Gymnasium's word, and Stable-Baselines3's."""
 _LAST_KEY: Final = "terminal_observation"
@@ -60,11 +62,9 @@ def parse_message(data: bytes) -> GodotMessage:
     """Read a message. Raises DecodeError."""
     try:
         said = json.loads(data.decode())
-    except json.JSONDecodeError as error:
-        if error.doc[error.pos :].lstrip("-").startswith(("nan", "inf")):
+    except (ValueError, RecursionError) as error:  # also: not UTF-8, a number of thousands of digits, too deep
+        if isinstance(error, json.JSONDecodeError) and _NO_NUMBER.match(error.doc, error.pos):
             raise DecodeError("the game sent a number that is NaN or infinite; look for a division by zero") from None
-        raise DecodeError(f"received {len(data):,} bytes that are not JSON") from error
-    except (ValueError, RecursionError) as error:  # not UTF-8, a number of thousands of digits, too deep
         raise DecodeError(f"received {len(data):,} bytes that are not JSON") from error
     if not isinstance(said, dict):
         raise DecodeError(f"received {len(data):,} bytes of JSON that are not an object")
