@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tau_trainer.bridge.dialect import UNITY, UNREAL, Dialect
-from tau_trainer.bridge.godot.dialect import GREETING, Godot
+from tau_trainer.bridge.godot.dialect import Godot
 from tau_trainer.bridge.godot.server import GodotServer
 from tau_trainer.bridge.server import ANYBODY, Admission, EngineServer, Server
 from tau_trainer.bridge.tls import Tls
@@ -168,7 +168,7 @@ class EngineOptions:
     def server(self, admission: Admission = ANYBODY) -> Server:
         """A new server for one engine."""
         if self.godot is not None:
-            return GodotServer(self.godot, GREETING, admission)
+            return GodotServer(self.godot, admission)
         if self.listen is None:
             return EngineServer(admission)
         from tau_trainer.bridge.grpcio_server import GrpcioServer  # slow to import and seldom needed

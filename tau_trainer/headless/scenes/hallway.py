@@ -15,18 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tau_trainer.headless.scene import LockstepScene, Played
+from tau_trainer.headless.scene import LockstepScene, Played, numbers
 from tau_trainer.headless.scenes.rays import distances, fan, forward, ray_values
-from tau_trainer.specs import (
-    Actions,
-    ActionSpec,
-    BehaviorSpec,
-    BoolArray,
-    DimensionProperty,
-    IndexArray,
-    Observations,
-    ObservationSpec,
-)
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, IndexArray, Observations
 
 HALF_WIDTH = 3.0
 GATE = 5.0
@@ -50,7 +41,7 @@ TAGS = ("symbol_O_Goal", "symbol_X_Goal", "symbol_O", "symbol_X")
 
 _SPEC = BehaviorSpec(
     "Hallway?team=0",
-    (ObservationSpec("RayPerceptionSensor", (RAYS * (len(TAGS) + 2),), (DimensionProperty.NONE,)),),
+    (numbers("RayPerceptionSensor", RAYS * (len(TAGS) + 2)),),
     ActionSpec(discrete_branches=(5,)),
 )
 _FAN = fan(RAYS // 2, 70.0)
