@@ -154,7 +154,7 @@ class UnityEnvironment(BaseEnv):
                     _log.warning("waiting for the editor on port %d: press Play in the editor", port)
                 # The bridge sends the seed plus the engine's number; here the seed is the engine's own.
                 options = EngineOptions(seed - worker_id, num_areas, self._timeout_s, image_order="declared")
-                self._engine = self._blocking(_made(worker_id, port, launch, options, self._hub))
+                self._engine = Engine(worker_id, port, launch, options, self._hub, on_event=_log.warning)
                 self._blocking(self._engine.start())
                 self._engine.notes.clear()  # they are about exported models, and here there is none
         except BaseException:
@@ -347,8 +347,3 @@ class _Blocking:
         if self._aside is not None:
             self._aside.shutdown()
         self._loop.close()
-
-
-async def _made(index: int, port: int, launch: LaunchSpec | None, options: EngineOptions, hub: _Hub) -> Engine:
-    """Make the engine on the loop on which its server runs."""
-    return Engine(index, port, launch, options, hub, on_event=_log.warning)
