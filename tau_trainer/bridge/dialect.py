@@ -132,8 +132,12 @@ class Unity(_OverGrpc):
                 f"package {version or 'of unknown version'} uses communicator API {api}, this trainer "
                 f"{COMMUNICATION_VERSION}; use com.unity.ml-agents 2.0 to 4.x in the project"
             )
-        package, codec = Package(), TrainerCodec()
-        package.introduced(version, api, order_of(version, options.image_order, options.flat_sensors))
+        package, codec = Package(version, order_of(version, options.image_order, options.flat_sensors)), TrainerCodec()
+        if package.old:
+            package.notes.append(
+                f"package {version} (API {api}) can train, but cannot load the resulting model (it supports "
+                "version_number 2, the model has 3); to use the model, upgrade com.unity.ml-agents to 2.0 or newer"
+            )
         codec.legacy_actions = not engine.capabilities.hybrid_actions
         codec.images, codec.notes = package.images, package.notes
         reply = TrainerInitialization(

@@ -103,15 +103,6 @@ class Package:
         """Its version, as a part of a sentence."""
         return self.version or "of unknown version"
 
-    def introduced(self, version: str, api: str, images: ImageOrder) -> None:
-        """Store the data of its engine's handshake."""
-        self.version, self.images = version, images
-        if self.old:
-            self.notes.append(
-                f"package {version} (API {api}) can train, but cannot load the resulting model (it supports "
-                "version_number 2, the model has 3); to use the model, upgrade com.unity.ml-agents to 2.0 or newer"
-            )
-
     def look_at(self, specs: Behaviors, unsettled: Mapping[str, tuple[str, ...]]) -> None:
         """Add notes on the image order of new behaviors; ``unsettled``: sensors with a guessed order, by behavior."""
         sensors = sorted({sensor.name for spec in specs.values() for sensor in spec.observations})

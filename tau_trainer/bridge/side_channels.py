@@ -196,22 +196,20 @@ class SideChannelHub:
         """Queue a payload for the next reply."""
         self._outgoing += pack_payload(channel, payload)
 
-    def send_engine_configuration(self, settings: EngineSettings) -> None:
-        """Queue all engine settings."""
+    def introduce(self, settings: EngineSettings, trainer: Message | None) -> None:
+        """Queue all engine settings, and if given, a ``TrainingEnvironmentInitialized`` for the analytics channel.
+
+        Unity's package forwards the latter only if the user has allowed analytics.
+        """
         for payload in engine_configuration_payloads(settings):
             self.send(ENGINE_CONFIGURATION, payload)
+        if trainer is not None:
+            self.send(TRAINING_ANALYTICS, training_environment_payload(trainer))
 
     def send_environment_parameters(self, parameters: Mapping[str, float | Sampler]) -> None:
         """Queue environment parameters."""
         for key, value in parameters.items():
             self.send(ENVIRONMENT_PARAMETERS, environment_parameter_payload(key, value))
-
-    def send_training_environment(self, message: Message) -> None:
-        """Queue a ``TrainingEnvironmentInitialized`` for the training analytics channel.
-
-        Only for engines with that capability. Unity's package forwards it only if the user has allowed analytics.
-        """
-        self.send(TRAINING_ANALYTICS, training_environment_payload(message))
 
     def take(self) -> bytes:
         """Everything queued, for one reply; the queue is empty afterwards."""
