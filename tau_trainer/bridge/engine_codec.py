@@ -251,13 +251,12 @@ class ActionLayout(RecordLayout):
         self.discrete: list[Span] = []
         self.legacy: list[Span] = []
         ignored: list[Span] = []
+        floats = {numbers.continuous: self.continuous, numbers.legacy: self.legacy}
         for number, wire, start, stop in fields(record, 0, len(record)):
-            if number == numbers.continuous and wire in (BYTES, FIXED32):
-                self.continuous.append(float_span(start, stop))
+            if number in floats and wire in (BYTES, FIXED32):
+                floats[number].append(float_span(start, stop))
             elif number == numbers.discrete and wire in (BYTES, VARINT):
                 self.discrete += varint_spans(record, start, stop)
-            elif number == numbers.legacy and wire in (BYTES, FIXED32):
-                self.legacy.append(float_span(start, stop))
             elif number == numbers.value and wire in (BYTES, FIXED32):
                 ignored.append(Span(start, stop))
         super().__init__(record, self.continuous + self.legacy + ignored, self.discrete)
