@@ -171,10 +171,8 @@ class AgentDecoder:
         ends and asks in the same message is valid (ML-Agents' protocol, section 6).
         """
         now = self.records(payload, spec)
-        if self._nobody is None:
-            self._nobody = empty_terminals(spec.observations)
         group = now.group_id, now.group_reward
-        batch = StepBatch(self._behavior, now.ids, now.obs, now.reward, *group, self._nobody, now.mask)
+        batch = StepBatch(self._behavior, now.ids, now.obs, now.reward, *group, self._none_ended(spec), now.mask)
         if np.count_nonzero(now.done):
             ended = now.done != 0
             batch = batch.some(~ended, batch.ended(ended, now.truncated != 0))
@@ -194,6 +192,15 @@ class AgentDecoder:
         records = self._gather(payload, images, spec) if alike is None else self._read(*alike, images, spec)
         check_finite(spec, records.ids, records.obs, records.reward, records.group_reward)
         return records
+
+    def _none_ended(self, spec: BehaviorSpec) -> Terminals:
+        """Terminals without agents; the arrays are shared, because they are empty."""
+        if self._nobody is None:
+            self._nobody = empty_terminals(spec.observations)
+        nobody = self._nobody
+        return Terminals(
+            nobody.agent_ids, nobody.obs, nobody.reward, nobody.truncated, nobody.group_id, nobody.group_reward
+        )
 
     def _gather(self, payload: bytes, images: list[list[bytes]], spec: BehaviorSpec) -> Records:
         """Records of all layouts, in message order."""
