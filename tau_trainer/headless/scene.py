@@ -73,9 +73,12 @@ class Scene(ABC):
     max_decisions: int = 0
     """Number of decisions after which an episode is truncated; 0: never."""
 
-    @abstractmethod
+    random: AgentRandom
+    """The scene's random streams."""
+
     def seed(self, seed: int) -> None:
         """Restart all random streams from ``seed``. Takes effect with the next :meth:`reset`."""
+        self.random = AgentRandom(seed, len(self.random))
 
     @abstractmethod
     def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
@@ -144,10 +147,6 @@ class LockstepScene(Scene):
 
     def turn(self) -> None:
         """Prepare the next observations; called after the last observations of ended episodes were taken."""
-
-    def seed(self, seed: int) -> None:
-        """See :meth:`Scene.seed`."""
-        self.random = AgentRandom(seed, self.agents)
 
     def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
         """See :meth:`Scene.reset`."""

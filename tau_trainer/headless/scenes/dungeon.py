@@ -70,11 +70,7 @@ class DungeonScene(Scene):
         self.alive = np.zeros((groups, TEAM), np.bool_)
         self.age = np.zeros(groups, np.intp)
         self._numbers = np.arange(groups * TEAM, dtype=np.int32).reshape(groups, TEAM)
-        self.seed(seed)
-
-    def seed(self, seed: int) -> None:
-        """See :meth:`Scene.seed`."""
-        self.random = AgentRandom(seed, len(self.place))
+        self.random = AgentRandom(seed, groups)
 
     def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
         """See :meth:`Scene.reset`."""

@@ -64,11 +64,7 @@ class SoccerScene(Scene):
         self.ball, self.speed = np.zeros((games, 2)), np.zeros((games, 2))
         self.age = np.zeros(games, np.intp)
         self._numbers = np.arange(self.agents, dtype=np.int32).reshape(games, PLAYERS)
-        self.seed(seed)
-
-    def seed(self, seed: int) -> None:
-        """See :meth:`Scene.seed`."""
-        self.random = AgentRandom(seed, len(self.place))
+        self.random = AgentRandom(seed, games)
 
     def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
         """See :meth:`Scene.reset`."""
