@@ -46,7 +46,7 @@ class Motion:
         """``velocity`` and ``ball``: float64 [2, agents], along x and z, in m/s and m."""
         self._tilts, self._sine, self._cosine = np.zeros((3, SUBSTEPS, 2, agents))
         self._normal = np.zeros((SUBSTEPS, 3, agents))
-        self._parts = tuple(part.swapaxes(0, 1) for part in (self._sine, self._cosine, self._normal))
+        self._parts = tuple(tuple(part.swapaxes(0, 1)) for part in (self._sine, self._cosine, self._normal))
         self._flat, self._up = self._normal[:, 0:3:2], self._normal[:, 1:2]
 
     def _turn(self) -> None:
