@@ -326,7 +326,9 @@ def _meta(demonstration: Demonstration, name: str) -> bytes:
 
 def _infos(demonstration: Demonstration) -> Iterator[bytes]:
     """An ``AgentInfoProto`` for each record."""
-    spec, ended, mask = demonstration.spec, demonstration.ended, demonstration.mask
+    spec = demonstration.spec
+    ended = demonstration.ended
+    mask = demonstration.mask
     encoder, nobody = AgentEncoder(spec), empty_terminals(spec.observations)
     none, unpaid = np.zeros(len(ended), np.int32), np.zeros(len(ended), np.float32)
     everyone = StepBatch(spec.name, none, demonstration.obs, demonstration.reward, none, unpaid, nobody)

@@ -132,7 +132,8 @@ class Unity(_OverGrpc):
                 f"package {version or 'of unknown version'} uses communicator API {api}, this trainer "
                 f"{COMMUNICATION_VERSION}; use com.unity.ml-agents 2.0 to 4.x in the project"
             )
-        package, codec = Package(version, order_of(version, options.image_order, options.flat_sensors)), TrainerCodec()
+        package = Package(version, order_of(version, options.image_order, options.flat_sensors))
+        codec = TrainerCodec()
         if package.old:
             package.notes.append(
                 f"package {version} (API {api}) can train, but cannot load the resulting model (it supports "

@@ -46,7 +46,9 @@ class ImageOrder:
     @property
     def guess(self) -> str:
         """The assumed order and what to do if it is wrong, as the end of a sentence."""
-        read, other, choice = "channels first, as declared", "as height, width, channels", "channels_last"
+        read = "channels first, as declared"
+        other = "as height, width, channels"
+        choice = "channels_last"
         if self.written_last:
             read, other, choice = other, read, "declared"
         return (

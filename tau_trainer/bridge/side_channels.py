@@ -115,7 +115,9 @@ def stat_payload(key: str, value: float, aggregation: Aggregation = Aggregation.
 def parse_stat(payload: bytes) -> Stat:
     """Read a Stats payload. Raises DecodeError for an unknown aggregation."""
     reader = PayloadReader(payload)
-    key, value, aggregation = reader.string(), reader.float32(), reader.int32()
+    key = reader.string()
+    value = reader.float32()
+    aggregation = reader.int32()
     if aggregation not in Aggregation.__members__.values():
         raise DecodeError(f"statistic '{key}' has aggregation {aggregation}, but only 0 to 3 are valid")
     return Stat(key, value, Aggregation(aggregation))

@@ -108,7 +108,8 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
         self, obs: Any, reward: NDArray[Any], terminated: BoolArray, truncated: BoolArray, infos: Json
     ) -> StepBatch:
         """One step as arrays."""
-        (name,), ended, seen = self.specs, terminated | truncated, self._seen(obs)
+        (name,) = self.specs
+        ended, seen = terminated | truncated, self._seen(obs)
         final = tuple(values[:0] for values in seen)
         if ended.any():
             last, space = infos["final_obs"][ended], self._playing.single_observation_space

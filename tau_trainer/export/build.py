@@ -117,7 +117,9 @@ def expected_inputs(network: ActorCritic, spec: BehaviorSpec) -> Values:
 
 def expected_outputs(network: ActorCritic, spec: BehaviorSpec) -> Values:
     """All outputs, in the order of files written by ML-Agents."""
-    memory, continuous, discrete = memory_size(network), spec.actions.continuous_size, spec.actions.discrete_size
+    memory = memory_size(network)
+    continuous = spec.actions.continuous_size
+    discrete = spec.actions.discrete_size
     values: Values = {names.VERSION_NUMBER: (_REAL, [1]), names.MEMORY_SIZE: (_REAL, [1])}
     if continuous:
         values[names.CONTINUOUS] = _REAL, [names.BATCH, continuous]

@@ -121,7 +121,9 @@ class GodotCodec:
             raise DecodeError(f"the game sent a message of type '{said.get('type')}' instead of '{self._expected}'")
         seen, infos = self._column(said, "obs"), self._infos(said)
         agents = len(self._agents)
-        reward, done, cut = np.zeros(agents, np.float32), np.zeros(agents, np.bool_), np.zeros(agents, np.bool_)
+        reward = np.zeros(agents, np.float32)
+        done = np.zeros(agents, np.bool_)
+        cut = np.zeros(agents, np.bool_)
         if self._expected == "step":
             reward = self._floats(said, "reward")
             done = self._floats(said, "done") != 0

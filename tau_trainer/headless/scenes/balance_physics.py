@@ -42,7 +42,9 @@ class Motion:
         self._rows = np.zeros((SUBSTEPS + 2, 2 * agents))
         self._next = np.zeros((2, 2 * agents))
         state = self._rows.reshape(SUBSTEPS + 2, 2, agents)
-        self._slopes, self.velocity, self.ball = state[:SUBSTEPS], state[SUBSTEPS], state[SUBSTEPS + 1]
+        self._slopes = state[:SUBSTEPS]
+        self.velocity = state[SUBSTEPS]
+        self.ball = state[SUBSTEPS + 1]
         """``velocity`` and ``ball``: float64 [2, agents], along x and z, in m/s and m."""
         self._tilts, self._sine, self._cosine = np.zeros((3, SUBSTEPS, 2, agents))
         self._normal = np.zeros((SUBSTEPS, 3, agents))

@@ -150,7 +150,8 @@ class FoodCollectorScene(LockstepScene):
     def _seen_from(self, agent: IndexArray, places: Float64Array) -> tuple[Float64Array, Float64Array]:
         """Distances of ``places`` [k, m, 2] to the right of the agents [k] and ahead of them in metres: [k, m] each."""
         offset = places - self._places[agent][:, None]
-        sine, cosine = np.sin(self.heading[agent])[:, None], np.cos(self.heading[agent])[:, None]
+        sine = np.sin(self.heading[agent])[:, None]
+        cosine = np.cos(self.heading[agent])[:, None]
         return offset[..., 0] * cosine - offset[..., 1] * sine, offset[..., 0] * sine + offset[..., 1] * cosine
 
     def observe(self) -> Observations:

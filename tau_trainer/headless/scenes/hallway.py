@@ -101,7 +101,9 @@ class HallwayScene(LockstepScene):
         """See the class's docstring."""
         near, far = np.where(self._through, GATE, 0.0), np.where(self._through, END, GATE)
         low, high = np.empty((2, self.agents, 6, 2))
-        low[:, :, 1], high[:, :, 1] = near[:, None], far[:, None]  # two side walls, the near wall, the far one in three
+        # Two side walls, the near wall, and the far one in three parts.
+        low[:, :, 1] = near[:, None]
+        high[:, :, 1] = far[:, None]
         low[:, :, 0] = -HALF_WIDTH - 1.0, HALF_WIDTH, -HALF_WIDTH, -HALF_WIDTH, -MIDDLE, MIDDLE
         high[:, :, 0] = -HALF_WIDTH, HALF_WIDTH + 1.0, HALF_WIDTH, -MIDDLE, MIDDLE, HALF_WIDTH
         low[:, 2, 1], high[:, 2, 1] = near - 1.0, near

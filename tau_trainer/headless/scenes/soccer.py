@@ -141,7 +141,9 @@ class SoccerScene(Scene):
 
     def _batches(self, over: BoolArray, goal: FloatArray, cut: BoolArray, last: FloatArray) -> list[StepBatch]:
         """``goal`` [games]: 1 in team 1's goal, -1 in team 0's; ``last``: observations before a new game starts."""
-        now, ends, cuts = self._observe(), np.repeat(over, MATES), np.repeat(cut, MATES)
+        now = self._observe()
+        ends = np.repeat(over, MATES)
+        cuts = np.repeat(cut, MATES)
         batches = []
         for team, spec in enumerate(_SPECS):
             side = slice(team * MATES, (team + 1) * MATES)
