@@ -218,5 +218,5 @@ def _correct(last: Observations, sensors: tuple[GodotSensor, ...], infos: Sequen
     """Put the last observations that the game tells in place of those of the message before."""
     for i, info in enumerate(infos):
         if _LAST_KEY in info:
-            for sensor, told in zip(last, _observed(sensors, [info[_LAST_KEY]]), strict=True):
-                sensor[i] = told[0]
+            for sensor, seen in zip(last, _observed(sensors, [info[_LAST_KEY]]), strict=True):
+                sensor[i] = seen[0]
