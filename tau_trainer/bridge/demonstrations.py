@@ -316,7 +316,7 @@ def _meta(demonstration: Demonstration, name: str) -> bytes:
         api_version=API_VERSION,
         number_steps=len(demonstration),
         number_episodes=len(returns),
-        mean_reward=returns.mean() if len(returns) else 0.0,
+        mean_reward=float(returns.mean()) if len(returns) else 0.0,
     )
     kept = "".join(letter for letter in name if letter.isascii() and (letter.isalnum() or letter in " -"))
     meta.demonstration_name = kept[: min(_LONGEST_NAME, RESERVED - meta.ByteSize() - 3)]

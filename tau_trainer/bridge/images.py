@@ -44,7 +44,8 @@ _WORTH_THREADS = 2**17
 _MOST_THREADS = 8
 
 
-_OBSERVATION, _DATA = UNITY_WIRE.agent.observation, UNITY_WIRE.observation.compressed
+_OBSERVATION = UNITY_WIRE.agent.observation
+_DATA = UNITY_WIRE.observation.compressed
 _OBSERVATION_TAG = _OBSERVATION << 3 | BYTES
 _DATA_TAG = _DATA << 3 | BYTES
 

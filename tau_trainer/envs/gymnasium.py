@@ -115,7 +115,8 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
             last, space = infos["final_obs"][ended], self._playing.single_observation_space
             room: Any = create_empty_array(space, len(last))
             final = self._seen(concatenate(space, last, room))
-        ids, alone = np.arange(len(ended), dtype=np.int32), np.zeros(len(ended), np.int32)
+        ids = np.arange(len(ended), dtype=np.int32)
+        alone = np.zeros(len(ended), np.int32)
         paid = reward.astype(np.float32)
         asking = ids, seen, np.where(ended, np.float32(0), paid), alone
         over = ids[ended], final, paid[ended], alone[ended]

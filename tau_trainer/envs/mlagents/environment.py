@@ -215,7 +215,8 @@ class UnityEnvironment(BaseEnv):
         Raises IndexError if the agent did not ask for a decision.
         """
         self._check_behavior(behavior_name)
-        spec, decisions = self._specs[behavior_name].action_spec, self._state[behavior_name][0]
+        spec = self._specs[behavior_name].action_spec
+        decisions = self._state[behavior_name][0]
         spec._validate_action(action, 1, behavior_name)
         if behavior_name not in self._actions:
             self._actions[behavior_name] = spec.empty_action(len(decisions))

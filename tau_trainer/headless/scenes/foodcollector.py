@@ -165,7 +165,8 @@ class FoodCollectorScene(LockstepScene):
     def _cells(self) -> NDArray[np.uint8]:
         """Channel of the thing in each cell of each agent's grid: uint8 [n, 40, 40]. Agents cover food."""
         everyone = np.arange(self.agents)
-        sine, cosine = np.sin(self.heading)[:, None, None], np.cos(self.heading)[:, None, None]
+        sine = np.sin(self.heading)[:, None, None]
+        cosine = np.cos(self.heading)[:, None, None]
         across, along = _ACROSS, -_ACROSS[:, None]
         x = self._places[:, 0, None, None] + across * cosine + along * sine
         z = self._places[:, 1, None, None] - across * sine + along * cosine

@@ -99,7 +99,8 @@ class HallwayScene(LockstepScene):
 
     def observe(self) -> Observations:
         """See the class's docstring."""
-        near, far = np.where(self._through, GATE, 0.0), np.where(self._through, END, GATE)
+        near = np.where(self._through, GATE, 0.0)
+        far = np.where(self._through, END, GATE)
         low, high = np.empty((2, self.agents, 6, 2))
         # Two side walls, the near wall, and the far one in three parts.
         low[:, :, 1] = near[:, None]
