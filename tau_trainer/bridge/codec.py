@@ -245,6 +245,10 @@ class TrainerCodec:
         self._decoders: dict[str, AgentDecoder] = {}
         self._encoders: dict[str, ActionEncoder] = {}
 
+    def parse(self, data: bytes) -> EngineMessage:
+        """See :func:`parse_engine_message`."""
+        return parse_engine_message(data, self._wire)
+
     def steps(self, message: EngineMessage) -> list[StepBatch]:
         """Arrays of every behavior with agents in ``message``, by name; registers behaviors when they first appear.
 

@@ -46,6 +46,9 @@ class Codec(Protocol):
     unsettled: dict[str, tuple[str, ...]]
     """By behavior, the sensors whose image order is a guess."""
 
+    def parse(self, data: bytes) -> EngineMessage:
+        """The same as :meth:`Dialect.parse`."""
+
     def steps(self, message: EngineMessage) -> list[StepBatch]:
         """Arrays of every behavior with agents in ``message``. Raises DecodeError."""
 

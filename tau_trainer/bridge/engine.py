@@ -217,7 +217,7 @@ class Engine:
     async def _message(self) -> EngineMessage:
         """The engine's next message."""
         data = await self._receive()  # the first one tells the dialect
-        return self._dialect.parse(data)
+        return (self._dialect if self._codec is None else self._codec).parse(data)
 
     def _next_message(self) -> asyncio.Future[bytes]:
         self._wait.message, self._wait.since = self._server.receive(), time.monotonic()

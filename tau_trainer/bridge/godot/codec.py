@@ -113,6 +113,10 @@ class GodotCodec:
         self.specs = {name: group.spec for name, group in self._groups.items()}
         self.unsettled: dict[str, tuple[str, ...]] = {}
 
+    def parse(self, data: bytes) -> GodotMessage:
+        """See :func:`parse_message`."""
+        return parse_message(data)
+
     def steps(self, message: EngineMessage) -> list[StepBatch]:
         """See :class:`~tau_trainer.bridge.dialect.Codec`."""
         assert isinstance(message, GodotMessage)
