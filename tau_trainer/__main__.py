@@ -1,7 +1,5 @@
 """``python -m tau_trainer`` is ``tau-train``."""
 
-from __future__ import annotations
-
 import sys
 
 from tau_trainer.cli import main

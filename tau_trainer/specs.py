@@ -21,6 +21,8 @@ Float64Array = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 Observations = tuple[NDArray[Any], ...]
 """One array [n, *shape] for each sensor, in wire order and in the sensor's dtype."""
+Rows = BoolArray | IndexArray | slice
+"""Which agents of a batch: a mask [n], indices [k], or a slice."""
 Json = Mapping[str, Any]
 """Values that JSON can hold, by name."""
 
@@ -198,6 +200,20 @@ class StepBatch:
 
     def __len__(self) -> int:
         return len(self.agent_ids)
+
+    def some(self, rows: Rows, terminals: Terminals) -> StepBatch:
+        """The agents ``rows`` of this step, with these ``terminals``."""
+        mask = None if self.action_mask is None else self.action_mask[rows]
+        return StepBatch(self.behavior, *self._columns(rows), terminals, mask)
+
+    def ended(self, rows: Rows, truncated: BoolArray) -> Terminals:
+        """The agents ``rows`` of this step as agents whose episode ended with it; ``truncated`` is bool [n]."""
+        ids, obs, reward, group, group_reward = self._columns(rows)
+        return Terminals(ids, obs, reward, truncated[rows], group, group_reward)
+
+    def _columns(self, rows: Rows) -> tuple[IntArray, Observations, FloatArray, IntArray, FloatArray]:
+        obs = tuple(sensor[rows] for sensor in self.obs)
+        return self.agent_ids[rows], obs, self.reward[rows], self.group_id[rows], self.group_reward[rows]
 
 
 def empty_terminals(observations: tuple[ObservationSpec, ...], n: int = 0) -> Terminals:

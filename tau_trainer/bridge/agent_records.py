@@ -64,12 +64,6 @@ class Records:
         if self.mask is not None and part.mask is not None:
             self.mask[index] = part.mask
 
-    def pick(self, which: BoolArray) -> Records:
-        """The records where ``which`` (bool [k]) is true."""
-        columns: dict[str, Any] = {name: getattr(self, name)[which] for name in _COLUMNS}
-        mask = None if self.mask is None else self.mask[which]
-        return Records(**columns, obs=tuple(sensor[which] for sensor in self.obs), mask=mask)
-
 
 _COLUMNS = "ids", "done", "truncated", "reward", "group_id", "group_reward"
 
@@ -177,17 +171,14 @@ class AgentDecoder:
         ends and asks in the same message is valid (ML-Agents' protocol, section 6).
         """
         now = self.records(payload, spec)
+        group = now.group_id, now.group_reward
+        batch = StepBatch(self._behavior, now.ids, now.obs, now.reward, *group, self._none_ended(spec), now.mask)
         if np.count_nonzero(now.done):
             ended = now.done != 0
-            last, now = now.pick(ended), now.pick(~ended)
-            self._check_once(last.ids)
-            cut = last.truncated != 0
-            terminals = Terminals(last.ids, last.obs, last.reward, cut, last.group_id, last.group_reward)
-        else:
-            terminals = self._none_ended(spec)
-        self._check_once(now.ids)
-        group = now.group_id, now.group_reward
-        return StepBatch(self._behavior, now.ids, now.obs, now.reward, *group, terminals, now.mask)
+            batch = batch.some(~ended, batch.ended(ended, now.truncated != 0))
+            self._check_once(batch.terminals.agent_ids)
+        self._check_once(batch.agent_ids)
+        return batch
 
     def records(self, payload: bytes, spec: BehaviorSpec) -> Records:
         """The same for all agents, in message order, ended or not. Raises DecodeError like :meth:`decode`."""

@@ -111,7 +111,8 @@ def write(message: Any, values: _Init) -> None:
 
 def read_action_spec(brain: Any) -> ActionSpec:
     """A behavior's actions; packages before API 1.3 fill only the deprecated fields."""
-    spec, sizes = brain.action_spec, tuple(getattr(brain, "vector_action_size_deprecated", ()))
+    spec = brain.action_spec
+    sizes = tuple(getattr(brain, "vector_action_size_deprecated", ()))
     if spec.num_continuous_actions or spec.num_discrete_actions:
         actions = ActionSpec(spec.num_continuous_actions, tuple(spec.discrete_branch_sizes))
     elif getattr(brain, "vector_action_space_type_deprecated", 0) == 1:

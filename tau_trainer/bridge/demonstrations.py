@@ -31,20 +31,11 @@ from tau_trainer.bridge.agent_records import AgentDecoder
 from tau_trainer.bridge.codec import ActionEncoder, describe, read_action_spec
 from tau_trainer.bridge.engine_codec import ActionDecoder, AgentEncoder
 from tau_trainer.bridge.package import DECLARED, RECORDED, ImageOrder
-from tau_trainer.bridge.protocol import DemonstrationMeta, UnityMessage
-from tau_trainer.bridge.records import BYTES, FIXED32, VARINT, delimited, fields, read_varint, varint
+from tau_trainer.bridge.protocol import DemonstrationMeta, DemonstrationPair, UnityMessage
+from tau_trainer.bridge.records import VARINT, delimited, fields, read_varint, varint
 from tau_trainer.errors import DataError, DecodeError
 from tau_trainer.files import atomic_write_bytes, reason
-from tau_trainer.specs import (
-    Actions,
-    BehaviorSpec,
-    BoolArray,
-    FloatArray,
-    Observations,
-    StepBatch,
-    Terminals,
-    empty_terminals,
-)
+from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, Observations, StepBatch, empty_terminals
 
 SUFFIX = ".demo"
 API_VERSION = 1
@@ -239,19 +230,13 @@ def _parse(data: bytes, images: ImageOrder) -> tuple[Demonstration, tuple[str, .
 def _parse_meta(data: bytes) -> int:
     """The number of records. Raises DecodeError."""
     start, stop = _next(data[:RESERVED], 0, "its metadata")
-    version = steps = 0
-    for number, wire, first, _ in fields(data, start, stop):
-        if wire == VARINT and number == DemonstrationMeta.VERSION:
-            version, _ = read_varint(data, first)
-        elif wire == VARINT and number == DemonstrationMeta.STEPS:
-            steps, _ = read_varint(data, first)
-        elif number > DemonstrationMeta.MEAN_REWARD:
-            raise DecodeError("it is not in ML-Agents' format")
+    meta = DemonstrationMeta.FromString(data[start:stop])
+    version = meta.api_version
     if version > API_VERSION:
         raise DecodeError(f"it has format version {version}, but only versions up to {API_VERSION} are supported")
-    if not steps:
+    if meta.number_steps <= 0:
         raise DecodeError("it holds no records; end the recording properly")
-    return steps
+    return int(meta.number_steps)
 
 
 def _next(data: bytes, position: int, what: str) -> tuple[int, int]:
@@ -271,12 +256,9 @@ def _pairs(data: bytes, position: int, steps: int) -> tuple[bytes, bytes]:
     answers: list[bytes] = []
     for index in range(steps):
         start, position = _next(data, position, f"record {index + 1} of {steps:,}")
-        parts = {1: b"", 2: b""}
-        for number, wire, first, last in fields(data, start, position):
-            if number in parts and wire == BYTES:
-                parts[number] = data[first:last]
-        infos.append(delimited(1, parts[1]))
-        answers.append(delimited(1, parts[2]))
+        pair = DemonstrationPair.FromString(data[start:position])
+        infos.append(delimited(1, pair.agent_info))
+        answers.append(delimited(1, pair.action))
     return b"".join(infos), b"".join(answers)
 
 
@@ -330,39 +312,31 @@ def write_demonstration(path: Path, demonstration: Demonstration, name: str = ""
 def _meta(demonstration: Demonstration, name: str) -> bytes:
     """The reserved area, with as much of the name as fits."""
     returns = demonstration.returns
-    mean = np.float32(returns.mean() if len(returns) else 0.0).tobytes()
-    field = DemonstrationMeta
-    version = varint(DemonstrationMeta.VERSION << 3) + varint(API_VERSION)
-    numbers = varint(field.STEPS << 3) + varint(len(demonstration))
-    numbers += varint(field.EPISODES << 3) + varint(len(returns))
-    rest = numbers + varint(field.MEAN_REWARD << 3 | FIXED32) + mean
+    meta = DemonstrationMeta(
+        api_version=API_VERSION,
+        number_steps=len(demonstration),
+        number_episodes=len(returns),
+        mean_reward=float(returns.mean()) if len(returns) else 0.0,
+    )
     kept = "".join(letter for letter in name if letter.isascii() and (letter.isalnum() or letter in " -"))
-    room = RESERVED - len(rest) - len(version) - 3
-    meta = version + delimited(field.NAME, kept[: min(_LONGEST_NAME, room)].encode()) + rest
-    return (varint(len(meta)) + meta).ljust(RESERVED, b"\0")
+    meta.demonstration_name = kept[: min(_LONGEST_NAME, RESERVED - meta.ByteSize() - 3)]
+    content = bytes(meta.SerializeToString())
+    return (varint(len(content)) + content).ljust(RESERVED, b"\0")
 
 
 def _infos(demonstration: Demonstration) -> Iterator[bytes]:
     """An ``AgentInfoProto`` for each record."""
-    encoder, spec = AgentEncoder(demonstration.spec), demonstration.spec
-    parts: dict[bool, Iterator[bytes]] = {}
-    for ended in (False, True):
-        rows = demonstration.ended == ended
-        count = int(rows.sum())
-        obs = tuple(sensor[rows] for sensor in demonstration.obs)
-        reward = demonstration.reward[rows]
-        nobody, nothing = np.zeros(count, np.int32), np.zeros(count, np.float32)
-        over = mask = None
-        if ended:
-            over = Terminals(nobody, obs, reward, demonstration.truncated[rows], nobody, nothing)
-            nobody, nothing = nobody[:0], nothing[:0]
-            obs, reward = tuple(sensor[:0] for sensor in obs), reward[:0]
-        elif demonstration.mask is not None:
-            mask = demonstration.mask[rows]
-        over = over or empty_terminals(spec.observations)
-        parts[ended] = _values(encoder.encode(StepBatch(spec.name, nobody, obs, reward, nobody, nothing, over, mask)))
-    for ended in demonstration.ended.tolist():
-        yield next(parts[ended])
+    spec = demonstration.spec
+    ended = demonstration.ended
+    mask = demonstration.mask
+    encoder, nobody = AgentEncoder(spec), empty_terminals(spec.observations)
+    none, unpaid = np.zeros(len(ended), np.int32), np.zeros(len(ended), np.float32)
+    everyone = StepBatch(spec.name, none, demonstration.obs, demonstration.reward, none, unpaid, nobody)
+    asking = replace(everyone, action_mask=mask).some(~ended, nobody)
+    over = everyone.some(slice(0), everyone.ended(ended, demonstration.truncated))
+    parts = _values(encoder.encode(asking)), _values(encoder.encode(over))
+    for at_end in ended.tolist():
+        yield next(parts[at_end])
 
 
 def _answers(demonstration: Demonstration) -> Iterator[bytes]:

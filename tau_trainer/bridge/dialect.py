@@ -135,8 +135,13 @@ class Unity(_OverGrpc):
                 f"package {version or 'of unknown version'} uses communicator API {api}, this trainer "
                 f"{COMMUNICATION_VERSION}; use com.unity.ml-agents 2.0 to 4.x in the project"
             )
-        package, codec = Package(), TrainerCodec()
-        package.introduced(version, api, order_of(version, options.image_order, options.flat_sensors))
+        package = Package(version, order_of(version, options.image_order, options.flat_sensors))
+        codec = TrainerCodec()
+        if package.old:
+            package.notes.append(
+                f"package {version} (API {api}) can train, but cannot load the resulting model (it supports "
+                "version_number 2, the model has 3); to use the model, upgrade com.unity.ml-agents to 2.0 or newer"
+            )
         codec.legacy_actions = not engine.capabilities.hybrid_actions
         codec.images, codec.notes = package.images, package.notes
         reply = TrainerInitialization(
@@ -150,7 +155,7 @@ class Unity(_OverGrpc):
     def arguments(self, launch: LaunchSpec, port: int, index: int) -> list[str]:
         log = launch.log_file(index)
         return [
-            *(["-nographics", "-batchmode"] if launch.no_graphics else []),
+            *(["-nographics", "-batchmode"] if launch.hidden(index) else []),
             "--mlagents-port",
             str(port),
             *(["-logFile", str(log)] if log else []),
@@ -187,7 +192,7 @@ class Unreal(_OverGrpc):
         return [
             f"-mlAgentPort={port}",
             "-unattended",
-            *(["-nullrhi"] if launch.no_graphics else []),
+            *(["-nullrhi"] if launch.hidden(index) else []),
             *(["-stdout", "-FullStdOutLogOutput"] if launch.log_file(index) else []),  # the launcher keeps its output
         ]
 

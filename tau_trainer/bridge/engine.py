@@ -142,12 +142,10 @@ class Engine:
         if answer is not None:
             self._server.reply(answer)
             self._check(await self._message())
-        engine, trainer = first.initialization, self._options.trainer
+        engine = first.initialization
         if self._dialect.side_channels:
-            self.channels.send_engine_configuration(self._options.configuration)
-            analytics = engine is not None and engine.capabilities.training_analytics
-            if trainer is not None and self.index == 0 and analytics:
-                self.channels.send_training_environment(trainer)
+            analytics = self.index == 0 and engine is not None and engine.capabilities.training_analytics
+            self.channels.introduce(self._options.configuration, self._options.trainer if analytics else None)
 
     async def reset(self, parameters: Mapping[str, float | Sampler] | None = None) -> list[StepBatch]:
         """Send environment parameters, restart all episodes, and return the first step of every behavior.

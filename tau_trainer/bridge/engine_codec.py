@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 import numpy as np
@@ -251,13 +251,12 @@ class ActionLayout(RecordLayout):
         self.discrete: list[Span] = []
         self.legacy: list[Span] = []
         ignored: list[Span] = []
+        floats = {numbers.continuous: self.continuous, numbers.legacy: self.legacy}
         for number, wire, start, stop in fields(record, 0, len(record)):
-            if number == numbers.continuous and wire in (BYTES, FIXED32):
-                self.continuous.append(float_span(start, stop))
+            if number in floats and wire in (BYTES, FIXED32):
+                floats[number].append(float_span(start, stop))
             elif number == numbers.discrete and wire in (BYTES, VARINT):
                 self.discrete += varint_spans(record, start, stop)
-            elif number == numbers.legacy and wire in (BYTES, FIXED32):
-                self.legacy.append(float_span(start, stop))
             elif number == numbers.value and wire in (BYTES, FIXED32):
                 ignored.append(Span(start, stop))
         super().__init__(record, self.continuous + self.legacy + ignored, self.discrete)
@@ -312,8 +311,14 @@ class ActionDecoder:
             )
 
 
-_encoders: dict[tuple[BehaviorSpec, MessageReader], AgentEncoder] = {}
-_decoders: dict[tuple[ActionSpec, Wire], ActionDecoder] = {}
+@cache
+def _encoder(spec: BehaviorSpec, reader: MessageReader) -> AgentEncoder:
+    return AgentEncoder(spec, reader.capabilities, channels_last=reader.wire is UNITY_WIRE, wire=reader.wire)
+
+
+@cache
+def _decoder(spec: ActionSpec, wire: Wire) -> ActionDecoder:
+    return ActionDecoder(spec, numbers=wire.action)
 
 
 def encode_engine_message(
@@ -344,12 +349,7 @@ def encode_engine_message(
         output.side_channel = side_channel
         for step in steps:
             spec = (observation_specs or {})[step.behavior]
-            encoder = _encoders.get((spec, reader))
-            if encoder is None:
-                last = reader.wire is UNITY_WIRE
-                encoder = AgentEncoder(spec, reader.capabilities, channels_last=last, wire=reader.wire)
-                _encoders[spec, reader] = encoder
-            output.agent_infos[step.behavior] = encoder.encode(step)
+            output.agent_infos[step.behavior] = _encoder(spec, reader).encode(step)
     return bytes(message.SerializeToString())
 
 
@@ -368,8 +368,5 @@ def decode_trainer_message(data: bytes, specs: Behaviors, wire: Wire = UNITY_WIR
     result.side_channel = rl_input.side_channel
     for name, payload in rl_input.agent_actions.items():
         if name in specs:
-            spec = specs[name].actions
-            key = spec, wire
-            decoder = _decoders.get(key) or _decoders.setdefault(key, ActionDecoder(spec, numbers=wire.action))
-            result.actions[name] = decoder.decode(payload)
+            result.actions[name] = _decoder(specs[name].actions, wire).decode(payload)
     return result

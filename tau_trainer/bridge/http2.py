@@ -46,7 +46,10 @@ NO_METHOD: Final = f"the only method is {METHOD}"
 """Why a call of another method is refused."""
 _HEAD: Final = 4
 """Bytes of the first frame that contain its kind."""
-INVALID_ARGUMENT, _RESOURCE_EXHAUSTED, _UNIMPLEMENTED, UNAVAILABLE = b"3", b"8", b"12", b"14"
+INVALID_ARGUMENT = b"3"
+_RESOURCE_EXHAUSTED = b"8"
+_UNIMPLEMENTED = b"12"
+UNAVAILABLE = b"14"
 """gRPC's status codes."""
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.bridge.protocol import UNITY_WIRE
-from tau_trainer.bridge.records import BYTES, LIST_TAG, delimited, fields, read_varint
+from tau_trainer.bridge.records import BYTES, delimited, fields, read_varint
 from tau_trainer.errors import DecodeError
 
 Pixels = NDArray[np.uint8]
@@ -44,7 +44,8 @@ _WORTH_THREADS = 2**17
 _MOST_THREADS = 8
 
 
-_OBSERVATION, _DATA = UNITY_WIRE.agent.observation, UNITY_WIRE.observation.compressed
+_OBSERVATION = UNITY_WIRE.agent.observation
+_DATA = UNITY_WIRE.observation.compressed
 _OBSERVATION_TAG = _OBSERVATION << 3 | BYTES
 _DATA_TAG = _DATA << 3 | BYTES
 
@@ -280,14 +281,11 @@ class ImageSplitter:
         Raises DecodeError if the bytes are not a list of records.
         """
         lean, images, position = [], [], 0
-        while position < len(payload):
-            if payload[position] != LIST_TAG:
+        for number, wire, start, stop in fields(payload, 0, len(payload)):
+            if number != 1 or wire != BYTES:
                 raise DecodeError(f"the engine's list of agents has an unknown field at byte {position}")
-            length, start = read_varint(payload, position + 1)
-            position = start + length
-            if position > len(payload):
-                raise DecodeError("a record in the engine's list of agents runs past its end")
-            record, files = self._as_before(payload, start, position) or self._anew(payload, start, position)
+            position = stop
+            record, files = self._as_before(payload, start, stop) or self._anew(payload, start, stop)
             lean.append(delimited(1, record))
             images.append(files)
         return b"".join(lean), images

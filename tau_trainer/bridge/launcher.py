@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tau_trainer.bridge.dialect import UNITY, UNREAL, Dialect
-from tau_trainer.bridge.godot.dialect import GREETING, Godot
+from tau_trainer.bridge.godot.dialect import Godot
 from tau_trainer.bridge.godot.server import GodotServer
 from tau_trainer.bridge.server import ANYBODY, Admission, EngineServer, Server
 from tau_trainer.bridge.tls import Tls
@@ -83,6 +83,8 @@ class LaunchSpec:
     program: tuple[str, ...]
     """argv without flags; never passed to a shell."""
     no_graphics: bool = False
+    no_graphics_monitor: bool = False
+    """The same for all engines but the first."""
     env_args: tuple[str, ...] = ()
     """The user's ``--env-args``, appended last, verbatim."""
     log_folder: Path | None = None
@@ -112,6 +114,10 @@ class LaunchSpec:
         build = str(resolve_executable(env.removeprefix(UNREAL_PREFIX)))
         dialect = UNREAL if plays_unreal(env) or plays_unreal(build) else UNITY
         return LaunchSpec((build,), dialect=godot or dialect, **settings)  # type: ignore[arg-type]
+
+    def hidden(self, index: int) -> bool:
+        """Whether engine ``index`` draws nothing."""
+        return self.no_graphics or (self.no_graphics_monitor and index > 0)
 
     def log_file(self, index: int) -> Path | None:
         """The log file of engine ``index``; None if the user named one or there is no folder."""
@@ -162,7 +168,7 @@ class EngineOptions:
     def server(self, admission: Admission = ANYBODY) -> Server:
         """A new server for one engine."""
         if self.godot is not None:
-            return GodotServer(self.godot, GREETING, admission)
+            return GodotServer(self.godot, admission)
         if self.listen is None:
             return EngineServer(admission)
         from tau_trainer.bridge.grpcio_server import GrpcioServer  # slow to import and seldom needed

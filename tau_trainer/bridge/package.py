@@ -46,7 +46,9 @@ class ImageOrder:
     @property
     def guess(self) -> str:
         """The assumed order and what to do if it is wrong, as the end of a sentence."""
-        read, other, choice = "channels first, as declared", "as height, width, channels", "channels_last"
+        read = "channels first, as declared"
+        other = "as height, width, channels"
+        choice = "channels_last"
         if self.written_last:
             read, other, choice = other, read, "declared"
         return (
@@ -102,15 +104,6 @@ class Package:
     def name(self) -> str:
         """Its version, as a part of a sentence."""
         return self.version or "of unknown version"
-
-    def introduced(self, version: str, api: str, images: ImageOrder) -> None:
-        """Store the data of its engine's handshake."""
-        self.version, self.images = version, images
-        if self.old:
-            self.notes.append(
-                f"package {version} (API {api}) can train, but cannot load the resulting model (it supports "
-                "version_number 2, the model has 3); to use the model, upgrade com.unity.ml-agents to 2.0 or newer"
-            )
 
     def look_at(self, specs: Behaviors, unsettled: Mapping[str, tuple[str, ...]]) -> None:
         """Add notes on the image order of new behaviors; ``unsettled``: sensors with a guessed order, by behavior."""

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from tau_trainer.bridge.protocol import BASE_PORT
 from tau_trainer.errors import PortInUseError
@@ -26,13 +27,7 @@ def is_free(port: int) -> bool:
     """Whether nothing listens on ``port`` on either loopback address."""
     for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
         try:
-            with socket.socket(family, socket.SOCK_STREAM) as probe:
-                if family == socket.AF_INET6:
-                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                if sys.platform != "win32":  # on Windows the option would allow sharing a port in use
-                    # Without it a port whose last connection lingers would count as taken.
-                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind((host, port))
+            _bind(family, (host, port))
         except OSError:
             if family == socket.AF_INET6 and not has_ipv6():
                 continue
@@ -43,11 +38,19 @@ def is_free(port: int) -> bool:
 def has_ipv6() -> bool:
     """Whether this machine has an IPv6 loopback."""
     try:
-        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
-            probe.bind(("::1", 0))
+        _bind(socket.AF_INET6, ("::1", 0))
     except OSError:
         return False
     return True
+
+
+def _bind(family: int, place: Any) -> None:
+    """Raises OSError if no server can listen at ``place``."""
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        if sys.platform != "win32":  # on Windows the option would allow sharing a port in use
+            # Without it a port whose last connection lingers would count as taken.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(place)
 
 
 def check_address(address: str, port: int = 0, flag: str = "--listen", another: str = _ANOTHER) -> None:
@@ -56,11 +59,8 @@ def check_address(address: str, port: int = 0, flag: str = "--listen", another: 
     ``flag``: the address's flag, for messages; ``another``: what to do if another program has the port.
     """
     try:
-        family, kind, _, _, place = socket.getaddrinfo(address.strip("[]"), port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind) as probe:
-            if sys.platform != "win32":
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(place)
+        family, *_, place = socket.getaddrinfo(address.strip("[]"), port, type=socket.SOCK_STREAM)[0]
+        _bind(family, place)
     except (OSError, UnicodeError) as error:
         if isinstance(error, OSError) and error.errno in (errno.EADDRINUSE, errno.EACCES):
             raise port_taken(port, another) from None

@@ -90,17 +90,12 @@ class Observation:
     name: int = 8
 
 
-class DemonstrationMeta:
-    """Fields of ``DemonstrationMetaProto``."""
-
-    VERSION, NAME, STEPS, EPISODES, MEAN_REWARD = range(1, 6)
-
-
 _FIELD = re.compile(r"(?P<repeated>repeated )?(?P<type>map<string, bytes>|\w+) (?P<name>\w+) = (?P<number>\d+);")
 _MESSAGE = re.compile(r"message (?P<name>\w+) \{(?P<body>[^}]*)\}")
 _Field = descriptor_pb2.FieldDescriptorProto
 _SCALARS = {
     "int32": _Field.TYPE_INT32,
+    "float": _Field.TYPE_FLOAT,
     "bool": _Field.TYPE_BOOL,
     "string": _Field.TYPE_STRING,
     "bytes": _Field.TYPE_BYTES,
@@ -155,6 +150,9 @@ UnityMessage: Any = _UNITY_CLASSES[f"{_UNITY}.Message"]
 """The protocol's only message: a header and either the engine's output or the trainer's input."""
 TrainingEnvironmentInitialized: Any = _UNITY_CLASSES[f"{_UNITY}.TrainingEnvironmentInitialized"]
 """The message of the training analytics channel."""
+DemonstrationMeta: Any = _UNITY_CLASSES[f"{_UNITY}.DemonstrationMeta"]
+DemonstrationPair: Any = _UNITY_CLASSES[f"{_UNITY}.DemonstrationPair"]
+"""The messages of a recording: its metadata, and a record with the action that was active."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

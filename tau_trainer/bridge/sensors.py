@@ -47,18 +47,12 @@ class Sensor:
 
 def read_sensor(data: bytes, start: int, stop: int, images: ImageOrder, numbers: Observation) -> Sensor:
     """Parse one ``ObservationProto``: its spec and the positions of its floats. PNG files were removed before."""
-    shape: list[int] = []
-    properties: list[int] = []
-    mapping: list[int] = []
+    integers: dict[int, list[int]] = {numbers.shape: [], numbers.properties: [], numbers.mapping: []}
     floats: list[Span] = []
     kind, compression, name = 0, 0, ""
     for number, wire, first, last in fields(data, start, stop):
-        if number == numbers.shape and wire in (VARINT, BYTES):
-            shape += _integers(data, first, last)
-        elif number == numbers.properties and wire in (VARINT, BYTES):
-            properties += _integers(data, first, last)
-        elif number == numbers.mapping and wire in (VARINT, BYTES):
-            mapping += _integers(data, first, last)
+        if number in integers and wire in (VARINT, BYTES):
+            integers[number] += _integers(data, first, last)
         elif number == numbers.compression and wire == VARINT:
             compression, _ = read_varint(data, first)
         elif number == numbers.type and wire == VARINT:
@@ -67,6 +61,7 @@ def read_sensor(data: bytes, start: int, stop: int, images: ImageOrder, numbers:
             name = data[first:last].decode("utf-8", "replace")
         elif number == numbers.floats and wire == BYTES:
             floats += _float_data(data, first, last)
+    shape, properties, mapping = integers.values()
     count = sum(span.stop - span.start for span in floats) // 4
     if not _can_be(shape) or (len(shape) != 3 if compression else math.prod(shape) != count):
         sent = "PNG images" if compression else f"{count} floats"

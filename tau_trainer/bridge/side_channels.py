@@ -10,9 +10,9 @@ import struct
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from google.protobuf.any_pb2 import Any
+from google.protobuf import any_pb2
 from google.protobuf.message import Message
 
 from tau_trainer.errors import DecodeError
@@ -115,21 +115,24 @@ def stat_payload(key: str, value: float, aggregation: Aggregation = Aggregation.
 def parse_stat(payload: bytes) -> Stat:
     """Read a Stats payload. Raises DecodeError for an unknown aggregation."""
     reader = PayloadReader(payload)
-    key, value, aggregation = reader.string(), reader.float32(), reader.int32()
+    key = reader.string()
+    value = reader.float32()
+    aggregation = reader.int32()
     if aggregation not in Aggregation.__members__.values():
         raise DecodeError(f"statistic '{key}' has aggregation {aggregation}, but only 0 to 3 are valid")
     return Stat(key, value, Aggregation(aggregation))
 
 
-def engine_configuration_payloads(settings: EngineSettings) -> list[bytes]:
-    """One payload for each setting, with its number, in ML-Agents' order."""
-    return [
-        struct.pack("<iii", 0, settings.width, settings.height),
-        struct.pack("<ii", 1, settings.quality_level),
-        struct.pack("<if", 2, settings.time_scale),
-        struct.pack("<ii", 3, settings.target_frame_rate),
-        struct.pack("<ii", 4, settings.capture_frame_rate),
+def engine_configuration_payloads(settings: Any) -> list[bytes]:
+    """One payload for each of the :class:`EngineSettings` that is not None, with its number, in ML-Agents' order."""
+    payloads: list[tuple[Any, ...]] = [
+        ("<iii", 0, settings.width, settings.height),
+        ("<ii", 1, settings.quality_level),
+        ("<if", 2, settings.time_scale),
+        ("<ii", 3, settings.target_frame_rate),
+        ("<ii", 4, settings.capture_frame_rate),
     ]
+    return [struct.pack(form, *values) for form, *values in payloads if None not in values]
 
 
 class SamplerKind(enum.IntEnum):
@@ -181,7 +184,7 @@ _ANALYTICS_TYPE: Final = "type.googleapis.com/communicator_objects.TrainingEnvir
 
 def training_environment_payload(message: Message) -> bytes:
     """Payload of the training analytics channel (trainer to engine): a ``TrainingEnvironmentInitialized``."""
-    return bytes(Any(type_url=_ANALYTICS_TYPE, value=message.SerializeToString()).SerializeToString())
+    return bytes(any_pb2.Any(type_url=_ANALYTICS_TYPE, value=message.SerializeToString()).SerializeToString())
 
 
 class SideChannelHub:
@@ -195,22 +198,20 @@ class SideChannelHub:
         """Queue a payload for the next reply."""
         self._outgoing += pack_payload(channel, payload)
 
-    def send_engine_configuration(self, settings: EngineSettings) -> None:
-        """Queue all engine settings."""
+    def introduce(self, settings: EngineSettings, trainer: Message | None) -> None:
+        """Queue all engine settings, and if given, a ``TrainingEnvironmentInitialized`` for the analytics channel.
+
+        Unity's package forwards the latter only if the user has allowed analytics.
+        """
         for payload in engine_configuration_payloads(settings):
             self.send(ENGINE_CONFIGURATION, payload)
+        if trainer is not None:
+            self.send(TRAINING_ANALYTICS, training_environment_payload(trainer))
 
     def send_environment_parameters(self, parameters: Mapping[str, float | Sampler]) -> None:
         """Queue environment parameters."""
         for key, value in parameters.items():
             self.send(ENVIRONMENT_PARAMETERS, environment_parameter_payload(key, value))
-
-    def send_training_environment(self, message: Message) -> None:
-        """Queue a ``TrainingEnvironmentInitialized`` for the training analytics channel.
-
-        Only for engines with that capability. Unity's package forwards it only if the user has allowed analytics.
-        """
-        self.send(TRAINING_ANALYTICS, training_environment_payload(message))
 
     def take(self) -> bytes:
         """Everything queued, for one reply; the queue is empty afterwards."""

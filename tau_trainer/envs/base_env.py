@@ -14,6 +14,7 @@ from tau_trainer.bridge.side_channels import ENVIRONMENT_PARAMETERS, STATS, Samp
 from tau_trainer.envs.contract import OnEvent, OnStat, Parameters
 from tau_trainer.envs.faults import keyed, parts_of, require
 from tau_trainer.envs.mlagents.base_env import ActionTuple
+from tau_trainer.envs.mlagents.envs.spaces import channels_of
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.envs.threaded import ThreadedEnvironment, named_arguments
 from tau_trainer.errors import SettingsError
@@ -115,13 +116,10 @@ class BaseEnvEnvironment(ThreadedEnvironment[Any]):
         env.step()
         return self._heard()
 
-    def _channel(self, channel_id: Any) -> Any:
-        manager = getattr(self._playing, "_side_channel_manager", None)
-        return getattr(manager, "_side_channels_dict", {}).get(channel_id)
-
     def _send(self) -> None:
         changed = {name: value for name, value in self._parameters.items() if self._parameters_sent.get(name) != value}
-        channel, self._parameters_sent = self._channel(ENVIRONMENT_PARAMETERS), self._parameters
+        channel: Any = channels_of(self._playing).get(ENVIRONMENT_PARAMETERS)
+        self._parameters_sent = self._parameters
         for name, value in changed.items() if channel is not None else ():
             if not isinstance(value, Sampler):
                 channel.set_float_parameter(name, value)
@@ -135,7 +133,7 @@ class BaseEnvEnvironment(ThreadedEnvironment[Any]):
 
     def _heard(self) -> list[StepBatch]:
         """The results of the last step."""
-        stats = self._channel(STATS)
+        stats = channels_of(self._playing).get(STATS)
         if stats is not None:
             for key, values in stats.get_and_reset_stats().items():
                 self._stats += [Stat(key, value, Aggregation(kind.value)) for value, kind in values]

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from tau_trainer.envs.faults import STEP, array_of, brief, check_info, check_number, check_reward, parts_of
+from tau_trainer.envs.faults import STEP, array_of, brief, check_info, check_number, parts_of
 from tau_trainer.errors import EnvironmentFaultError
 
 
@@ -27,7 +27,7 @@ class CheckedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Same as the environment's method. Raises EnvironmentFaultError for an invalid result."""
         obs, reward, terminated, truncated, info = parts_of(self.env.step(action), f"{self._who}.step()", STEP)
-        check_reward(reward, f"{self._who}.step()")
+        check_number(reward, f"{self._who}.step()", "reward", "a number")
         check_number(terminated, f"{self._who}.step()", "terminated")
         check_number(truncated, f"{self._who}.step()", "truncated")
         self._check(obs, info, "step()")
@@ -80,15 +80,13 @@ def _keys_missing(space: spaces.Dict, obs: Any, place: str) -> str | None:
 
 def _misfit(space: spaces.Space[Any], obs: Any, place: str) -> str | None:
     """The wrong observation and the expected one, as the middle of a sentence; None if the observation fits."""
-    if isinstance(space, spaces.Dict):
-        if (fault := _keys_missing(space, obs, place)) is not None:
-            return fault
-        faults = (_misfit(part, obs[key], f"{place}[{key!r}]") for key, part in space.items())
-        return next((fault for fault in faults if fault is not None), None)
-    if isinstance(space, spaces.Tuple):
-        if not isinstance(obs, tuple | list) or len(obs) != len(space):
-            return f"{brief(obs)} as observation{place}; it must be a tuple of the {len(space)} parts"
-        faults = (_misfit(part, obs[i], f"{place}[{i}]") for i, part in enumerate(space))
+    if isinstance(space, spaces.Dict) and (fault := _keys_missing(space, obs, place)) is not None:
+        return fault
+    if isinstance(space, spaces.Tuple) and (not isinstance(obs, tuple | list) or len(obs) != len(space)):
+        return f"{brief(obs)} as observation{place}; it must be a tuple of the {len(space)} parts"
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        parts = space.items() if isinstance(space, spaces.Dict) else enumerate(space)
+        faults = (_misfit(part, obs[key], f"{place}[{key!r}]") for key, part in parts)
         return next((fault for fault in faults if fault is not None), None)
     values = array_of(obs)
     due = f"observation{place}; it must be of shape {space.shape} and dtype {space.dtype}, as its space {space} says"

@@ -48,11 +48,18 @@ class EngineSource:
         if editor and count > 1:
             raise SettingsError(f"there is only one editor; to use {count} engines, name a build with --env")
         self._options = _engine_options(settings)
-        godot = self._options.godot
-        self._launch = [
-            None if env.awaited else _launch(settings, i, log_folder, engine_args, godot, bound=only is not None)
-            for i in range(count)
-        ]
+        godot, graphics = self._options.godot, settings.engine_settings
+        self._launch: LaunchSpec | None = None
+        if not env.awaited:
+            self._launch = LaunchSpec.of(
+                env.place or "",
+                godot=godot,
+                no_graphics=graphics.no_graphics,
+                no_graphics_monitor=graphics.no_graphics_monitor,
+                env_args=(*engine_args, *(env.env_args or ())),
+                log_folder=log_folder,
+                bound=only is not None,  # actors can be killed, and must not leave an engine behind
+            )
         own_port = EDITOR_PORT if godot is None else GODOT_PORT
         self._ports = _ports(settings, count, own_port, only)
         if settings.collection.listen is not None:
@@ -71,7 +78,7 @@ class EngineSource:
     def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> EngineWorker:
         """The engine of pair ``index``, not yet started."""
         budget = RestartBudget.of(self._env, on_event)
-        worker = EngineWorker(index, self._ports[index], self._launch[index], self._options, budget, on_stat)
+        worker = EngineWorker(index, self._ports[index], self._launch, self._options, budget, on_stat)
         worker.playable = self._playable
         return worker
 
@@ -263,27 +270,6 @@ class EngineWorker:
         if self.engine is not None:
             await self.engine.close()
             self.engine = None  # not earlier: if closing is cancelled, `kill` still needs it
-
-
-def _launch(
-    settings: RunSettings,
-    index: int,
-    log_folder: Path,
-    engine_args: tuple[str, ...],
-    godot: Godot | None,
-    *,
-    bound: bool,
-) -> LaunchSpec:
-    """``bound``: the engine ends with this process. For actors: they can be killed and must not leave one behind."""
-    env, engine = settings.env_settings, settings.engine_settings
-    return LaunchSpec.of(
-        env.place or "",
-        godot=godot,
-        no_graphics=engine.no_graphics or (engine.no_graphics_monitor and index > 0),
-        env_args=(*engine_args, *(env.env_args or ())),
-        log_folder=log_folder,
-        bound=bound,
-    )
 
 
 def _ports(settings: RunSettings, count: int, own_port: int, only: int | None = None) -> list[int]:

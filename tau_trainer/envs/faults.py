@@ -57,11 +57,6 @@ def check_number(value: Any, method: str, what: str, due: str = "True or False")
         raise EnvironmentFaultError(f"{method} returned {brief(value)} as {what}; it must be {due}")
 
 
-def check_reward(value: Any, method: str, what: str = "reward") -> None:
-    """Raises EnvironmentFaultError if ``value`` is not a number."""
-    check_number(value, method, what, "a number")
-
-
 def array_of(value: Any) -> NDArray[Any]:
     """``value`` as an array; if it cannot be one, an array of dtype object, which no check accepts."""
     try:

@@ -78,14 +78,10 @@ class GymnasiumSource:
 class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
     """A vector environment behind :class:`~tau_trainer.envs.contract.Environment`; its copies are agents 0, 1, 2, ...
 
-    The end of a copy's episode is reported at once, and the copy asks again with the first observation of its next
-    episode, with each of Gymnasium's autoreset modes. Copy ``i`` gets ``seed + i``. ``info["action_mask"]`` is obeyed:
-    a 1 for each value of each branch that is allowed (Taxi-v3 has one).
+    It must reset copies in the step in which they end (``AutoresetMode.SAME_STEP``): the end is reported, and the copy
+    asks again with the first observation of its next episode. Copy ``i`` gets ``seed + i``. ``info["action_mask"]`` is
+    obeyed: a 1 for each value of each branch that is allowed (Taxi-v3 has one).
     """
-
-    _asking: BoolArray
-    _forbidden: BoolArray | None
-    """bool [n, sum of branches], from the last info; None: all actions are allowed."""
 
     def _opened(self, env: VectorEnv[Any, Any, Any]) -> None:
         name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
@@ -101,53 +97,30 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
     def _begin(self, seed: int | None) -> list[StepBatch]:
         env = self._playing
         obs, infos = env.reset(seed=seed)
-        self._asking = np.ones(env.num_envs, np.bool_)
-        self._forbidden = self._mask_of(infos)
         nobody = np.zeros(env.num_envs, np.bool_)
-        seen = self._seen(obs)
-        return [self._batch(seen, np.zeros(env.num_envs), nobody, nobody, tuple(values[:0] for values in seen))]
+        return [self._batch(obs, np.zeros(env.num_envs), nobody, nobody, infos)]
 
     def _advance(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
-        env = self._playing
-        (spec,) = self.specs.values()
-        chosen = Actions.zeros(spec.actions, env.num_envs)
-        if spec.name in actions:  # otherwise all copies were at the end of their episodes
-            chosen.continuous[self._asking] = actions[spec.name].continuous
-            chosen.discrete[self._asking] = actions[spec.name].discrete
-        obs, reward, terminated, truncated, infos = env.step(to_space(env.single_action_space, chosen))
-        ended = terminated | truncated
-        mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
-        # A copy that did not ask was being reset: its data is the start of an episode.
-        ended &= self._asking
-        reward = np.where(self._asking, reward, 0.0)
-        seen, self._asking = self._seen(obs), np.ones(env.num_envs, np.bool_)
-        final = tuple(values[ended] for values in seen)
-        self._forbidden = self._mask_of(infos)
-        if mode is AutoresetMode.NEXT_STEP:
-            self._asking = ~ended
-        elif ended.any() and mode is AutoresetMode.SAME_STEP:
-            last, space = infos["final_obs"][ended], env.single_observation_space
-            room: Any = create_empty_array(space, len(last))
-            final = self._seen(concatenate(space, last, room))
-        elif ended.any():
-            obs, infos = env.reset(options={"reset_mask": ended})
-            seen = self._seen(obs)
-            first = self._mask_of(infos)
-            if self._forbidden is not None and first is not None:
-                self._forbidden[ended] = first[ended]
-        return [self._batch(seen, reward, ended, ended & ~terminated, final)]
+        env, (chosen,) = self._playing, actions.values()
+        return [self._batch(*env.step(to_space(env.single_action_space, chosen)))]
 
     def _batch(
-        self, obs: Observations, reward: NDArray[Any], ended: BoolArray, truncated: BoolArray, final: Observations
+        self, obs: Any, reward: NDArray[Any], terminated: BoolArray, truncated: BoolArray, infos: Json
     ) -> StepBatch:
-        """One step as arrays; ``final`` holds the last observations of the copies that ``ended``."""
+        """One step as arrays."""
         (name,) = self.specs
-        ask, ids, alone = self._asking, np.arange(len(ended), dtype=np.int32), np.zeros(len(ended), np.int32)
-        reward = reward.astype(np.float32)
-        asking = ids[ask], tuple(values[ask] for values in obs), np.where(ended, np.float32(0), reward)[ask], alone[ask]
-        over = ids[ended], final, reward[ended], alone[ended]
-        mask = None if self._forbidden is None else self._forbidden[ask]
-        return step_batch(name, asking, over, truncated[ended], mask)
+        ended, seen = terminated | truncated, self._seen(obs)
+        final = tuple(values[:0] for values in seen)
+        if ended.any():
+            last, space = infos["final_obs"][ended], self._playing.single_observation_space
+            room: Any = create_empty_array(space, len(last))
+            final = self._seen(concatenate(space, last, room))
+        ids = np.arange(len(ended), dtype=np.int32)
+        alone = np.zeros(len(ended), np.int32)
+        paid = reward.astype(np.float32)
+        asking = ids, seen, np.where(ended, np.float32(0), paid), alone
+        over = ids[ended], final, paid[ended], alone[ended]
+        return step_batch(name, asking, over, ~terminated[ended], self._mask_of(infos))
 
     def _mask_of(self, infos: Json) -> BoolArray | None:
         """Forbidden actions by all copies' infos, bool [n, sum of branches]; without a mask, a copy may choose any."""

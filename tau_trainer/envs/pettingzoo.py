@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tau_trainer.envs.checked import check_keys, check_observation
 from tau_trainer.envs.contract import OnEvent, OnStat
-from tau_trainer.envs.faults import STEP, check_info, check_number, check_reward, keyed, parts_of, require
+from tau_trainer.envs.faults import STEP, check_info, check_number, keyed, parts_of, require
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.envs.spaces import action_spec, arrays, open_ended, sensors, to_space
 from tau_trainer.envs.threaded import Agents, ThreadedEnvironment, made, named_arguments, step_batch
@@ -193,7 +193,7 @@ def _heard(env: Any, who: str, agent: str, obs: Any, reward: Any, info: Any) -> 
     if space is not whole:  # masks are checked where they are used
         check_keys(whole, obs, f"{who}, for '{agent}',")
     check_observation(space, obs if space is whole else obs["observation"], f"{who}, for '{agent}',")
-    check_reward(reward, who, f"reward of '{agent}'")
+    check_number(reward, who, f"reward of '{agent}'", "a number")
     check_info(info, f"{who}, for '{agent}',")
     return Heard(agent, obs, float(reward), info)
 

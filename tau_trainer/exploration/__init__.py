@@ -1,7 +1,5 @@
 """Exploration: policies over values, and noise on continuous actions, that deviate from the best known action."""
 
-from __future__ import annotations
-
 from tau_trainer.exploration.base import Exploration, gumbel
 from tau_trainer.exploration.explorer import Explorer, make_exploration
 

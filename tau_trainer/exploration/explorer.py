@@ -63,8 +63,11 @@ class Explorer:
     @property
     def numbers(self) -> list[float]:
         """Current values of the changing numbers: epsilon, widths; empty if there are none."""
-        numbers: list[float] = self.exploration.numbers(self.clock[0], self.clock[1:]).tolist()
+        numbers: list[float] = self._numbers().tolist()
         return numbers
+
+    def _numbers(self) -> FloatArray:
+        return self.exploration.numbers(self.clock[0], self.clock[1:])
 
     def choose(self, values: ArrayLike, forbidden: BoolArray | None = None) -> IndexArray:
         """Choose an action for each of ``n`` rows, and count it.
@@ -75,8 +78,8 @@ class Explorer:
         """
         if forbidden is not None:  # bool [n, k]
             forbidden = forbidden & ~forbidden.all(axis=1, keepdims=True)
-        numbers = self.exploration.numbers(self.clock[0], self.clock[1:])
-        chosen: IndexArray = self.exploration.choose(np.asarray(values, np.float32), forbidden, numbers, self._rng)
+        values = np.asarray(values, np.float32)
+        chosen: IndexArray = self.exploration.choose(values, forbidden, self._numbers(), self._rng)
         self.clock = self.exploration.tick(self.clock, chosen[:, None])
         return chosen
 
@@ -89,8 +92,7 @@ class Explorer:
         self._table.reserve(len(actions))
         # Views of the first n rows.
         state = {column.name: self._table[column.name][: len(actions)] for column in self._table.columns}
-        numbers = self.exploration.numbers(self.clock[0], self.clock[1:])
-        noisy, after = self.exploration.perturb(actions, numbers, state, self._rng)
+        noisy, after = self.exploration.perturb(actions, self._numbers(), state, self._rng)
         for column in self._table.columns:
             self._table[column.name][: len(actions)] = after[column.name]
         # Noise counts only decisions.

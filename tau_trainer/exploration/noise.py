@@ -60,7 +60,8 @@ class OrnsteinUhlenbeck(GaussianWhiteNoise):
         self, actions: Values, numbers: FloatArray, state: Mapping[str, Values], rng: Source
     ) -> tuple[Values, Mapping[str, Values]]:
         assert isinstance(rng, np.random.Generator), "tensors have no state for each agent"
-        x, begun = state[_NOISE].copy(), state[_BEGUN]  # a copy, because learning may keep the previous state
+        x = state[_NOISE].copy()  # a copy, because learning may keep the previous state
+        begun = state[_BEGUN]
         mu = np.float32(self.settings.mu)
         if not begun.all():  # rows whose episode starts
             fresh = np.flatnonzero(~begun)

@@ -21,7 +21,7 @@ from tau_trainer.settings.exploration import (
     MaxBoltzmannSettings,
 )
 from tau_trainer.settings.schedules import at
-from tau_trainer.specs import ActionSpec, BoolArray, Float64Array, FloatArray
+from tau_trainer.specs import ActionSpec, Float64Array, FloatArray
 
 
 class Greedy(Exploration):
@@ -123,23 +123,12 @@ class BoltzmannGumbel(Exploration):
 
 
 class GumbelSoftmax(Exploration):
-    """The largest of :meth:`soft`, which is a draw from the values' softmax; a random action in a share of the rows."""
+    """A draw from the values' softmax, which is the best value plus Gumbel noise; sometimes a random action.
+
+    The temperature of a Gumbel softmax (Jang et al. 2017) does not change which value is the best.
+    """
 
     settings: GumbelSoftmaxSettings
-
-    def __init__(self, settings: GumbelSoftmaxSettings, actions: ActionSpec) -> None:
-        super().__init__(settings, actions)
-        self._temperature = np.float32(settings.temperature)
-
-    def soft(self, values: FloatArray, forbidden: BoolArray | None, rng: np.random.Generator) -> FloatArray:
-        """``softmax((values + Gumbel) / temperature)``, [n, k] (Jang et al. 2017)."""
-        scores = (values + gumbel(rng, values)) / self._temperature
-        if forbidden is not None:
-            scores = np.where(forbidden, -np.inf, scores)  # probability 0
-        # Relative to the largest, so that nothing overflows.
-        powers: FloatArray = np.exp(scores - scores.max(axis=1, keepdims=True))
-        powers /= powers.sum(axis=1, keepdims=True)
-        return powers
 
     @override
     def choose(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:

@@ -13,7 +13,12 @@ from tau_trainer.errors import ExportError
 from tau_trainer.models import ActorCritic
 from tau_trainer.models import tensor_names as names
 from tau_trainer.models.graph import GraphWriter
-from tau_trainer.specs import BehaviorSpec, ObservationSpec
+from tau_trainer.specs import BehaviorSpec
+
+Shape = list[str | int]
+Values = dict[str, tuple[int, Shape]]
+"""Element type and shape of inputs or outputs by name, in file order."""
+_REAL = int(TensorProto.FLOAT)
 
 
 def build_model(network: ActorCritic, spec: BehaviorSpec) -> onnx.ModelProto:
@@ -45,7 +50,8 @@ def build_model(network: ActorCritic, spec: BehaviorSpec) -> onnx.ModelProto:
     state = network.write(graph, inputs, state)
     if state is not None:
         graph.reshape(state, names.RECURRENT_OUT, [-1, 1, memory])
-    return _finish(graph, network, spec)
+    inputs_and_outputs = _infos(expected_inputs(network, spec)), _infos(expected_outputs(network, spec))
+    return model_of(helper.make_graph(graph.nodes, "policy", *inputs_and_outputs, graph.initializers))
 
 
 def memory_size(network: ActorCritic) -> int:
@@ -94,48 +100,42 @@ def _without_effect(graph: GraphWriter, spec: BehaviorSpec, hidden: int, seen: i
     return graph.add("Add", [x, zero], f"hidden_{hidden}.observation")
 
 
-def expected_shapes(network: ActorCritic, spec: BehaviorSpec) -> dict[str, tuple[int, list[str | int]]]:
-    """Element type and shape of every input and output of the exported model, by name, in file order."""
-    actions, memory, real, integer = spec.actions, memory_size(network), int(TensorProto.FLOAT), int(TensorProto.INT64)
-
-    def observation(sensor: ObservationSpec) -> tuple[int, list[str | int]]:
-        return real, [names.BATCH, *sensor.shape]
-
-    sensors = enumerate(spec.observations)
-    shapes = {names.observation_name(i): observation(sensor) for i, sensor in sensors if sensor.size}
-    shapes |= {
-        names.ACTION_MASKS: (real, [names.BATCH, actions.mask_size]),
-        names.RECURRENT_IN: (real, [names.BATCH, 1, memory]),
-        names.VERSION_NUMBER: (real, [1]),
-        names.MEMORY_SIZE: (real, [1]),
-        names.CONTINUOUS: (real, [names.BATCH, actions.continuous_size]),
-        names.CONTINUOUS_SHAPE: (real, [1]),
-        names.DETERMINISTIC_CONTINUOUS: (real, [names.BATCH, actions.continuous_size]),
-        names.DISCRETE: (integer, [names.BATCH, actions.discrete_size]),
-        names.DISCRETE_SHAPE: (real, [1, actions.discrete_size]),
-        names.DETERMINISTIC_DISCRETE: (integer, [names.BATCH, actions.discrete_size]),
-        names.RECURRENT_OUT: (real, [names.BATCH, 1, memory]),
+def expected_inputs(network: ActorCritic, spec: BehaviorSpec) -> Values:
+    """All inputs of the exported model; masks only with discrete actions, state only with memory."""
+    memory = memory_size(network)
+    shapes: dict[str, Shape] = {
+        names.observation_name(i): [names.BATCH, *sensor.shape]
+        for i, sensor in enumerate(spec.observations)
+        if sensor.size
     }
-    return {name: shapes[name] for name in (*input_names(spec, memory), *names.output_names(actions, memory))}
+    if spec.actions.discrete_size:
+        shapes[names.ACTION_MASKS] = [names.BATCH, spec.actions.mask_size]
+    if memory:
+        shapes[names.RECURRENT_IN] = [names.BATCH, 1, memory]
+    return {name: (_REAL, shape) for name, shape in shapes.items()}
 
 
-def input_names(spec: BehaviorSpec, memory: int) -> list[str]:
-    """The inputs of the exported model, in file order."""
-    empty = {names.observation_name(i) for i, sensor in enumerate(spec.observations) if not sensor.size}
-    return [name for name in names.input_names(len(spec.observations), spec.actions, memory) if name not in empty]
+def expected_outputs(network: ActorCritic, spec: BehaviorSpec) -> Values:
+    """All outputs, in the order of files written by ML-Agents."""
+    memory = memory_size(network)
+    continuous = spec.actions.continuous_size
+    discrete = spec.actions.discrete_size
+    values: Values = {names.VERSION_NUMBER: (_REAL, [1]), names.MEMORY_SIZE: (_REAL, [1])}
+    if continuous:
+        values[names.CONTINUOUS] = _REAL, [names.BATCH, continuous]
+        values[names.CONTINUOUS_SHAPE] = _REAL, [1]
+        values[names.DETERMINISTIC_CONTINUOUS] = values[names.CONTINUOUS]
+    if discrete:
+        values[names.DISCRETE] = int(TensorProto.INT64), [names.BATCH, discrete]
+        values[names.DISCRETE_SHAPE] = _REAL, [1, discrete]
+        values[names.DETERMINISTIC_DISCRETE] = values[names.DISCRETE]
+    if memory:
+        values[names.RECURRENT_OUT] = _REAL, [names.BATCH, 1, memory]
+    return values
 
 
-def _finish(graph: GraphWriter, network: ActorCritic, spec: BehaviorSpec) -> onnx.ModelProto:
-    shapes, memory = expected_shapes(network, spec), memory_size(network)
-    infos = {name: helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in shapes.items()}
-    body = helper.make_graph(
-        graph.nodes,
-        "policy",
-        [infos[name] for name in input_names(spec, memory)],
-        [infos[name] for name in names.output_names(spec.actions, memory)],
-        graph.initializers,
-    )
-    return model_of(body)
+def _infos(values: Values) -> list[onnx.ValueInfoProto]:
+    return [helper.make_tensor_value_info(name, *value) for name, value in values.items()]
 
 
 def model_of(body: onnx.GraphProto) -> onnx.ModelProto:

@@ -18,6 +18,8 @@ from tau_trainer.models.policy import all_finite
 from tau_trainer.specs import BehaviorSpec, BoolArray, Observations
 
 _NOTHING: Arrays = {}
+_ACTIONS = (names.DETERMINISTIC_CONTINUOUS, names.CONTINUOUS), (names.DETERMINISTIC_DISCRETE, names.DISCRETE)
+"""Outputs for continuous and for discrete actions: the most likely ones, and random ones."""
 
 
 class OnnxPolicy(Policy):
@@ -45,14 +47,8 @@ class OnnxPolicy(Policy):
         self._session = session_of(content, seed or 0)
         self._outputs = {output.name for output in self._session.get_outputs()}
         self._inputs = {given.name: given.shape for given in self._session.get_inputs()}
-        self._likeliest = (
-            self._output(names.DETERMINISTIC_CONTINUOUS, names.CONTINUOUS),
-            self._output(names.DETERMINISTIC_DISCRETE, names.DISCRETE),
-        )
-        drawn = (
-            self._output(names.CONTINUOUS, names.DETERMINISTIC_CONTINUOUS),
-            self._output(names.DISCRETE, names.DETERMINISTIC_DISCRETE),
-        )
+        self._likeliest = [self._output(likeliest, drawn) for likeliest, drawn in _ACTIONS]
+        drawn = [self._output(drawn, likeliest) for likeliest, drawn in _ACTIONS]
         self._taken = self._likeliest if seed is None else drawn
         self.only_draws = bool({names.CONTINUOUS, names.DISCRETE} & {*self._likeliest})
         """Whether the file has only random actions."""
@@ -112,13 +108,9 @@ class OnnxPolicy(Policy):
         """See :meth:`Policy.act`; ``rng`` is not used."""
         n, memory = len(obs[0]), state[self._state] if self.state_columns else None
         found = run_case(self._session, self.spec, Case("a decision", obs, mask, memory))
-        continuous_output, discrete_output = self._likeliest if deterministic else self._taken
-        continuous = np.zeros((n, 0), np.float32)
-        discrete = np.zeros((n, 0), np.int32)
-        if continuous_output is not None:
-            continuous = found[continuous_output].astype(np.float32)
-        if discrete_output is not None:
-            discrete = found[discrete_output].astype(np.int32)
+        outputs = self._likeliest if deterministic else self._taken
+        chosen = [np.zeros((n, 0)) if output is None else found[output] for output in outputs]
+        continuous, discrete = chosen[0].astype(np.float32), chosen[1].astype(np.int32)
         if not all_finite(continuous):
             raise NonFiniteError(f"the actions of the model {self.path} are NaN or infinite; take another checkpoint")
         # mlagents 1.1.0 does not squash SAC's most likely action.

@@ -16,7 +16,7 @@ import onnx
 from numpy.typing import NDArray
 
 from tau_trainer.errors import ExportError
-from tau_trainer.export.build import expected_shapes, input_names, memory_size, visible_sensors
+from tau_trainer.export.build import Values, expected_inputs, expected_outputs, memory_size, visible_sensors
 from tau_trainer.export.cases import Case, cases
 from tau_trainer.export.reference import ROUNDING, Reference, ReferenceOutput, Value
 from tau_trainer.export.session import Outputs, run_case, session_of
@@ -66,10 +66,8 @@ def check_structure(data: bytes, network: ActorCritic, spec: BehaviorSpec) -> No
         raise ExportError(f"The exported model uses operator sets {opsets}; expected the default one, {names.OPSET}.")
     if model.ir_version != names.IR_VERSION:
         raise ExportError(f"The exported model has IR version {model.ir_version}; expected {names.IR_VERSION}.")
-    shapes, memory = expected_shapes(network, spec), memory_size(network)
-    _check_values("inputs", model.graph.input, {name: shapes[name] for name in input_names(spec, memory)})
-    outputs = names.output_names(spec.actions, memory)
-    _check_values("outputs", model.graph.output, {name: shapes[name] for name in outputs})
+    _check_values("inputs", model.graph.input, expected_inputs(network, spec))
+    _check_values("outputs", model.graph.output, expected_outputs(network, spec))
 
 
 def check_valid(data: bytes) -> onnx.ModelProto:
@@ -84,9 +82,7 @@ def check_valid(data: bytes) -> onnx.ModelProto:
     return model
 
 
-def _check_values(
-    kind: str, values: Iterable[onnx.ValueInfoProto], expected: dict[str, tuple[int, list[str | int]]]
-) -> None:
+def _check_values(kind: str, values: Iterable[onnx.ValueInfoProto], expected: Values) -> None:
     values = list(values)
     found = [value.name for value in values]
     if found != list(expected):

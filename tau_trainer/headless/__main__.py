@@ -1,7 +1,5 @@
 """``python -m tau_trainer.headless``: the engine as a process of its own."""
 
-from __future__ import annotations
-
 import os
 import sys
 

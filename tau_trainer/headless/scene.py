@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -72,9 +73,12 @@ class Scene(ABC):
     max_decisions: int = 0
     """Number of decisions after which an episode is truncated; 0: never."""
 
-    @abstractmethod
+    random: AgentRandom
+    """The scene's random streams."""
+
     def seed(self, seed: int) -> None:
         """Restart all random streams from ``seed``. Takes effect with the next :meth:`reset`."""
+        self.random = AgentRandom(seed, len(self.random))
 
     @abstractmethod
     def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
@@ -144,10 +148,6 @@ class LockstepScene(Scene):
     def turn(self) -> None:
         """Prepare the next observations; called after the last observations of ended episodes were taken."""
 
-    def seed(self, seed: int) -> None:
-        """See :meth:`Scene.seed`."""
-        self.random = AgentRandom(seed, self.agents)
-
     def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
         """See :meth:`Scene.reset`."""
         self.parameters = parameters
@@ -198,37 +198,20 @@ class LockstepScene(Scene):
         return [index[self.behavior[index] == number] for number in range(len(self.specs))]
 
     def _terminals(self, index: IndexArray, reward: FloatArray, over: BoolArray) -> list[Terminals]:
-        seen = self.observe()
-        return [
-            Terminals(
-                agent_ids=self._ids[some],
-                obs=tuple(sensor[some] for sensor in seen),
-                reward=reward[some],
-                truncated=~over[some],
-                group_id=self._none[some],
-                group_reward=self._no_reward[some],
-            )
-            for some in self._members(index)
-        ]
+        everyone = self._acting(reward, self._nobody)
+        return [everyone.ended(some, ~over) for some in self._members(index)]
 
     def _batches(self, reward: FloatArray, terminals: list[Terminals]) -> list[StepBatch]:
-        seen, mask = self.observe(), self.mask()
+        everyone = self._acting(reward, terminals[0])
         if len(self.specs) == 1:
-            name = self.specs[0].name
-            return [StepBatch(name, self._ids, seen, reward, self._none, self._no_reward, terminals[0], mask)]
-        return [
-            StepBatch(
-                spec.name,
-                self._ids[some],
-                tuple(sensor[some] for sensor in seen),
-                reward[some],
-                self._none[some],
-                self._no_reward[some],
-                ended,
-                None if mask is None else mask[some],
-            )
-            for spec, some, ended in zip(self.specs, self._members(self._everyone), terminals, strict=True)
-        ]
+            return [everyone]
+        members = zip(self.specs, self._members(self._everyone), terminals, strict=True)
+        return [replace(everyone.some(rows, ended), behavior=spec.name) for spec, rows, ended in members]
+
+    def _acting(self, reward: FloatArray, ended: Terminals) -> StepBatch:
+        """All agents with their current observations, as if they had the first behavior."""
+        name, seen = self.specs[0].name, self.observe()
+        return StepBatch(name, self._ids, seen, reward, self._none, self._no_reward, ended, self.mask())
 
 
 def _frozen(array: NDArray[ScalarT]) -> NDArray[ScalarT]:

@@ -34,6 +34,9 @@ class AgentRandom:
         number = np.arange(1, agents + 1, dtype=np.uint64)
         self._state: NDArray[np.uint64] = _mix(_mix(np.full(agents, seed % 2**64, np.uint64)) + number * _GAMMA)
 
+    def __len__(self) -> int:
+        return len(self._state)
+
     def uniform(self, index: IndexArray | None = None, count: int = 1) -> Float64Array:
         """Draw ``count`` numbers in [0, 1) for each agent of ``index`` (None: all agents).
 

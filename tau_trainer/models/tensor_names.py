@@ -6,8 +6,6 @@ mlagents 1.1.0.
 
 from __future__ import annotations
 
-from tau_trainer.specs import ActionSpec
-
 VERSION_NUMBER = "version_number"
 MEMORY_SIZE = "memory_size"
 ACTION_MASKS = "action_masks"
@@ -35,16 +33,3 @@ OPSET = 9
 def observation_name(index: int) -> str:
     """Input name of the sensor at ``index`` in wire order: ``obs_0``, ``obs_1``, ..."""
     return f"obs_{index}"
-
-
-def input_names(sensors: int, actions: ActionSpec, memory: int) -> tuple[str, ...]:
-    """Names of all inputs, in order; ``action_masks`` exists only with discrete actions, state only with memory."""
-    masks = (ACTION_MASKS,) if actions.discrete_size else ()
-    return (*(observation_name(i) for i in range(sensors)), *masks, *((RECURRENT_IN,) if memory else ()))
-
-
-def output_names(actions: ActionSpec, memory: int) -> tuple[str, ...]:
-    """Names of all outputs, in the order of files written by ML-Agents."""
-    continuous = (CONTINUOUS, CONTINUOUS_SHAPE, DETERMINISTIC_CONTINUOUS) if actions.continuous_size else ()
-    discrete = (DISCRETE, DISCRETE_SHAPE, DETERMINISTIC_DISCRETE) if actions.discrete_size else ()
-    return (VERSION_NUMBER, MEMORY_SIZE, *continuous, *discrete, *((RECURRENT_OUT,) if memory else ()))

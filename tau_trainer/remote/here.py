@@ -95,7 +95,7 @@ class _PipedProcess(Process):
         self._printed = target.open_log()
         try:
             with _signals_blocked():
-                launched = launch(
+                self._process, self._sink, self._source = launch(
                     "tau_trainer.remote.here",
                     [target.module, json.dumps(wiring)],
                     errors=self._printed,
@@ -106,7 +106,6 @@ class _PipedProcess(Process):
         except OSError as error:
             self._close_files()
             raise target.failure(f"{target.name} cannot be started: {error.strerror or error}") from error
-        self._process, self._source, self._sink = launched.process, launched.source, launched.sink
         self._channel = Channel(self._source, self._sink, self._lent)
         self._saying = threading.Lock()
         self._how = ""

@@ -21,7 +21,9 @@ class Job:
     def __init__(self, target: Target, *, limit_s: float | None = None, place: Place | None = None) -> None:
         """Does not start it yet. ``limit_s``: maximum seconds from its start."""
         self.process: Process | None = None
-        self._target, self._limit_s, self._place = target, limit_s, place or Here()
+        self._target = target
+        self._limit_s = limit_s
+        self._place = place or Here()
         self._lock = threading.RLock()  # a signal's handler may stop it while the same thread launches it
         self._stopped = False
 

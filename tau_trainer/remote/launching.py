@@ -10,9 +10,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from tau_trainer.remote import forking
 
@@ -24,8 +23,7 @@ Running = subprocess.Popen[Any] | forking.Forked
 """A child process, or a process that the server forked."""
 
 
-@dataclass(frozen=True)
-class Launched:
+class Launched(NamedTuple):
     """A process and our ends of its standard input and output."""
 
     process: Running

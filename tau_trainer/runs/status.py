@@ -65,7 +65,9 @@ def _entry(run: Path, checkpoint: Path) -> tuple[str, dict[str, Any]] | None:
     """Name and ML-Agents entry of a checkpoint; None if its manifest cannot be read."""
     try:
         head = parse_json((checkpoint / MANIFEST).read_bytes())
-        name, step, created = str(head["name"]), int(head["step"]), datetime.datetime.fromisoformat(head["created"])
+        name = str(head["name"])
+        step = int(head["step"])
+        created = datetime.datetime.fromisoformat(head["created"])
         reward = head["content"]["learner"].get("mean_reward")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -16,7 +16,7 @@ from tau_trainer.errors import EngineError
 from tau_trainer.search.stopping import Stoppable
 from tau_trainer.search.trial import Cost, Trial, of_all, renumbered
 from tau_trainer.settings import RunSettings, TrainerSettings
-from tau_trainer.specs import Actions, BehaviorSpec, StepBatch, Terminals
+from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 from tau_trainer.training.advice import LEAST_STEPS
 
 _EPISODE = 50
@@ -86,16 +86,9 @@ class StillGame:
 
     def _moment(self, batch: StepBatch, over: bool) -> StepBatch:
         reward = self._rng.standard_normal(len(batch), np.float32)
-        none, group_reward = slice(0, None if over else 0), np.zeros(len(batch), np.float32)
-        ended = Terminals(
-            batch.agent_ids[none],
-            tuple(sensor[none] for sensor in batch.obs),
-            reward[none],
-            np.zeros(len(batch), np.bool_)[none],
-            batch.group_id[none],
-            group_reward[none],
-        )
-        return replace(batch, reward=reward, group_reward=group_reward, terminals=ended)
+        now = replace(batch, reward=reward, group_reward=np.zeros(len(batch), np.float32))
+        now.terminals = now.ended(slice(None if over else 0), np.zeros(len(batch), np.bool_))
+        return now
 
 
 class Costs(Stoppable):

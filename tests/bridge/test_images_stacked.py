@@ -158,7 +158,7 @@ def test_a_recording_is_read_and_told_of_once(tmp_path: Path, caplog: pytest.Log
     path = tmp_path / "food.demo"
     brain = PACKED.UnityMessage().unity_output.rl_initialization_output.brain_parameters.add(brain_name="Food?team=0")
     brain.action_spec.num_continuous_actions = 1
-    meta = bytes([DemonstrationMeta.VERSION << 3, 1, DemonstrationMeta.STEPS << 3, 2])
+    meta = DemonstrationMeta(api_version=1, number_steps=2).SerializeToString()
     records = b""
     for info in message(GREY * 2 + FILES[2], GREY + FILES[1] + FILES[2]).value:
         answer = delimited(6, np.zeros(1, np.float32).tobytes())

@@ -170,7 +170,7 @@ def test_random_payloads_raise_decode_error_only(data: bytes) -> None:
 
 def test_what_is_queued_goes_out_once_and_in_order() -> None:
     hub = SideChannelHub()
-    hub.send_engine_configuration(EngineSettings())
+    hub.introduce(EngineSettings(), None)
     hub.send_environment_parameters({"gravity": -9.5, "size": 2.0})
     sent = unpack_payloads(hub.take())
     assert [channel for channel, _ in sent] == [ENGINE_CONFIGURATION] * 5 + [ENVIRONMENT_PARAMETERS] * 2
@@ -180,7 +180,8 @@ def test_what_is_queued_goes_out_once_and_in_order() -> None:
 
 def test_the_trainer_is_told_of_in_the_references_message() -> None:
     hub = SideChannelHub()
-    hub.send_training_environment(
+    hub.introduce(
+        EngineSettings(),
         TrainingEnvironmentInitialized(
             trainer_version="tau 1",
             envs_version="1.1.0",
@@ -188,9 +189,9 @@ def test_the_trainer_is_told_of_in_the_references_message() -> None:
             torch_version="2.13",
             device="cpu",
             num_envs=300,
-        )
+        ),
     )
-    ((channel, payload),) = unpack_payloads(hub.take())
+    *_, (channel, payload) = unpack_payloads(hub.take())
     assert channel == TRAINING_ANALYTICS
     url = b"type.googleapis.com/communicator_objects.TrainingEnvironmentInitialized"
     body = b"\x0a\x05tau 1\x12\x051.1.0\x1a\x043.11\x22\x042.13\x2a\x03cpu\x30\xac\x02"

@@ -55,8 +55,8 @@ class Probe(gymnasium.Env[Any, Any]):
         return self.observation_space.sample(), float(len(self.taken)), terminated, truncated, {}
 
 
-def vector(make: Make, mode: AutoresetMode = AutoresetMode.SAME_STEP, copies: int = COPIES) -> Any:
-    return lambda: SyncVectorEnv([make] * copies, autoreset_mode=mode)
+def vector(make: Make, copies: int = COPIES) -> Any:
+    return lambda: SyncVectorEnv([make] * copies, autoreset_mode=AutoresetMode.SAME_STEP)
 
 
 def environment_of(make: Callable[[], VectorEnv[Any, Any, Any]], budget: RestartBudget | None = None) -> Environment:

@@ -316,7 +316,7 @@ def test_engines_have_ports_of_their_own_and_the_users_arguments_last(stage: Sta
 
 def test_no_graphics_monitor_shows_the_first(stage: Stage, tmp_path: Path) -> None:
     engines = launched(stage, source_of(tmp_path, 2, engine_settings__no_graphics_monitor=True), 2)
-    assert [engine.launch.no_graphics for engine in engines] == [False, True]
+    assert [engine.launch.hidden(i) for i, engine in enumerate(engines)] == [False, True]
 
 
 def test_engine_options(stage: Stage, tmp_path: Path) -> None:

@@ -76,10 +76,9 @@ async def adapted(environment: Environment, choices: NDArray[np.int64], exchange
             told[agent].append(("ended", float(ended.reward[row]), bool(ended.truncated[row]), last))
         for row, agent in enumerate(batch.agent_ids):
             told[agent].append(("asked", float(batch.reward[row]), False, sensors_of(batch.obs, row)))
-        ids, actions = batch.agent_ids, {}
-        if len(batch):  # where nobody asks, nothing is decided
-            chosen = choices[ids, decided[ids]][:, None].astype(np.int32)
-            actions = {spec.name: Actions(np.zeros((len(ids), 0), np.float32), chosen)}
+        ids = batch.agent_ids
+        chosen = choices[ids, decided[ids]][:, None].astype(np.int32)
+        actions = {spec.name: Actions(np.zeros((len(ids), 0), np.float32), chosen)}
         decided[ids] += 1
         environment.answer(actions)
         batches = await environment.next()
@@ -100,11 +99,10 @@ GAMES: dict[str, Make] = {
 
 @pytest.mark.parametrize("copies", [1, COPIES])
 @pytest.mark.parametrize("game", GAMES)
-@pytest.mark.parametrize("mode", list(AutoresetMode))
-async def test_every_copy_is_told_what_it_would_be_told_by_hand(mode: AutoresetMode, game: str, copies: int) -> None:
-    """Rewards, both kinds of ends, last observations and the first ones after them, however Gymnasium resets."""
+async def test_every_copy_is_told_what_it_would_be_told_by_hand(game: str, copies: int) -> None:
+    """Rewards, both kinds of ends, last observations and the first ones after them."""
     choices = (np.random.default_rng(3).random((copies, 90)) < 0.95).astype(np.int64)
-    environment = environment_of(vector(GAMES[game], mode, copies))
+    environment = environment_of(vector(GAMES[game], copies))
     async with playing(environment):
         told = await adapted(environment, choices, 90)
         for number, heard in enumerate(told):
@@ -298,13 +296,12 @@ class Masked(Probe):
         return *super().step(action)[:4], self.info()
 
 
-@pytest.mark.parametrize("mode", AutoresetMode)
 @pytest.mark.parametrize(("space", "sizes"), [(spaces.Discrete(3), (3,)), (spaces.MultiDiscrete([2, 3]), (2, 3))])
-async def test_an_action_mask_in_the_infos_is_obeyed(mode: AutoresetMode, space: Any, sizes: tuple[int, ...]) -> None:
-    """In every way to reset; the copy that never says anything may do all."""
+async def test_an_action_mask_in_the_infos_is_obeyed(space: Any, sizes: tuple[int, ...]) -> None:
+    """The copy that never says anything may do all."""
     copies = [Masked(space, sizes), Masked(space, sizes, silent=True), Masked(space, sizes)]
     made: list[Make] = [lambda copy=copy: copy for copy in copies]  # type: ignore[misc]
-    environment = environment_of(lambda: SyncVectorEnv(made, autoreset_mode=mode))
+    environment = environment_of(lambda: SyncVectorEnv(made, autoreset_mode=AutoresetMode.SAME_STEP))
     async with playing(environment):
         batches = await environment.start({})
         for _ in range(30):
@@ -314,7 +311,7 @@ async def test_an_action_mask_in_the_infos_is_obeyed(mode: AutoresetMode, space:
             free = np.split(~batch.action_mask, np.cumsum(sizes)[:-1], axis=1)
             assert all((one[batch.agent_ids != 1].sum(axis=1) == 1).all() for one in free)
             best = np.stack([one.argmax(axis=1) for one in free], axis=1).astype(np.int32)
-            environment.answer({name: Actions(np.zeros((len(best), 0), np.float32), best)} if len(best) else {})
+            environment.answer({name: Actions(np.zeros((len(best), 0), np.float32), best)})
             batches = await environment.next()
         assert all(copy.episodes > 3 for copy in copies)
 

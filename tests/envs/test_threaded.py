@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium
 import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
-from gymnasium.vector import SyncVectorEnv, VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from tau_trainer.envs import threaded
 from tau_trainer.envs.restarts import RestartBudget
@@ -21,6 +21,8 @@ from tau_trainer.errors import EngineError
 from tests.envs.gyms import Probe, environment_of, playing, vector
 from tests.envs.playing import Sentences, play, zeros
 from tests.waiting import HANG_S
+
+SAME_STEP = {"autoreset_mode": AutoresetMode.SAME_STEP}
 
 
 class Broken(Probe):
@@ -203,7 +205,7 @@ async def threads_of_steps(
             turns.append(len(names))
             await asyncio.sleep(0)
 
-    environment = environment_of(lambda: gymnasium.make_vec(name, 1, vectorization_mode="sync", **how))
+    environment = environment_of(lambda: gymnasium.make_vec(name, 1, "sync", SAME_STEP, **how))
     steps = 6
 
     async with playing(environment):
@@ -238,7 +240,7 @@ async def test_other_steps_are_taken_in_the_thread(
 
 
 async def test_a_quick_step_that_fails_fails_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    environment = environment_of(lambda: gymnasium.make_vec("CartPole-v1", 1, vectorization_mode="sync"))
+    environment = environment_of(lambda: gymnasium.make_vec("CartPole-v1", 1, "sync", SAME_STEP))
     async with playing(environment):
         batches = await play(environment, await environment.start({}), 3)
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tau_trainer.exploration import Explorer
-from tau_trainer.exploration.values import GumbelSoftmax
 from tests.exploration.making import ROWS, VALUES, epsilon, made, near, shares
 
 
@@ -105,16 +104,3 @@ def test_gumbel_softmax_draws_and_takes_any_action_with_eps() -> None:
     values = np.array([0.0, np.log(3.0)])
     assert shares({"type": "gumbel_softmax", "eps": 0.0, "temperature": 5.0}, values) == near([0.25, 0.75])
     assert shares({"type": "gumbel_softmax", "eps": 1.0}, np.array([0.0, 50.0])) == near([0.5, 0.5])
-
-
-@pytest.mark.parametrize("temperature", [0.1, 1.0, 100.0])
-def test_gumbel_softmax_before_it_is_made_hard(temperature: float) -> None:
-    exploration = made({"type": "gumbel_softmax", "temperature": temperature}, (3,))
-    assert isinstance(exploration, GumbelSoftmax)
-    values = np.tile(np.array([300.0, 300.5, 299.0], np.float32), (1000, 1))
-    forbidden = np.tile([False, False, True], (1000, 1))
-    soft = exploration.soft(values, forbidden, np.random.default_rng(0))
-    np.testing.assert_allclose(soft.sum(axis=1), 1.0, rtol=1e-5)
-    assert (soft[:, 2] == 0.0).all()
-    widest = soft.max(axis=1).mean()
-    assert (widest > 0.95) if temperature < 1.0 else (widest < 0.53 if temperature > 1.0 else 0.6 < widest < 0.9)

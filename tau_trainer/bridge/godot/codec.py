@@ -12,8 +12,9 @@ or ``TimeLimit.truncated``, or the episode is as long as the user's limit.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -32,13 +33,13 @@ from tau_trainer.specs import (
     Json,
     Observations,
     StepBatch,
-    Terminals,
     empty_terminals,
 )
 
 INTRODUCTION: Final = "env_info"
 """The type of a game's first message."""
 _ANSWERS: Final = {Command.RESET: "reset", Command.STEP: "step"}
+_NO_NUMBER: Final = re.compile("-*(nan|inf)")
 _LIMIT_KEYS: Final = ("truncated", "TimeLimit.truncated")
 """Keys of ``info`` that say whether a limit ended the episode: Gymnasium's word, and Stable-Baselines3's."""
 _LAST_KEY: Final = "terminal_observation"
@@ -61,11 +62,9 @@ def parse_message(data: bytes) -> GodotMessage:
     """Read a message. Raises DecodeError."""
     try:
         said = json.loads(data.decode())
-    except json.JSONDecodeError as error:
-        if error.doc[error.pos :].lstrip("-").startswith(("nan", "inf")):
+    except (ValueError, RecursionError) as error:  # also: not UTF-8, a number of thousands of digits, too deep
+        if isinstance(error, json.JSONDecodeError) and _NO_NUMBER.match(error.doc, error.pos):
             raise DecodeError("the game sent a number that is NaN or infinite; look for a division by zero") from None
-        raise DecodeError(f"received {len(data):,} bytes that are not JSON") from error
-    except (ValueError, RecursionError) as error:  # not UTF-8, a number of thousands of digits, too deep
         raise DecodeError(f"received {len(data):,} bytes that are not JSON") from error
     if not isinstance(said, dict):
         raise DecodeError(f"received {len(data):,} bytes of JSON that are not an object")
@@ -81,8 +80,8 @@ class _Group:
     ids: IndexArray
     """intp [n]: their positions."""
     sensors: tuple[GodotSensor, ...]
-    obs: Observations = ()
-    """Their last observations."""
+    obs: Observations
+    """Their last observations; zeros before the first message."""
 
 
 class GodotCodec:
@@ -109,7 +108,8 @@ class GodotCodec:
                 )
             sensors = read_sensors(first.observations, name, flat=flat)
             spec = BehaviorSpec(name, tuple(sensor.spec for sensor in sensors), read_actions(first.actions, name))
-            self._groups[name] = _Group(spec, np.array(ids, np.intp), sensors)
+            nothing = empty_terminals(spec.observations, len(ids)).obs
+            self._groups[name] = _Group(spec, np.array(ids, np.intp), sensors, nothing)
         self.specs = {name: group.spec for name, group in self._groups.items()}
         self.unsettled: dict[str, tuple[str, ...]] = {}
 
@@ -125,7 +125,9 @@ class GodotCodec:
             raise DecodeError(f"the game sent a message of type '{said.get('type')}' instead of '{self._expected}'")
         seen, infos = self._column(said, "obs"), self._infos(said)
         agents = len(self._agents)
-        reward, done, cut = np.zeros(agents, np.float32), np.zeros(agents, np.bool_), np.zeros(agents, np.bool_)
+        reward = np.zeros(agents, np.float32)
+        done = np.zeros(agents, np.bool_)
+        cut = np.zeros(agents, np.bool_)
         if self._expected == "step":
             reward = self._floats(said, "reward")
             done = self._floats(said, "done") != 0
@@ -153,24 +155,15 @@ class GodotCodec:
         done: BoolArray,
         cut: BoolArray,
     ) -> StepBatch:
-        ids = group.ids
+        spec, ids, over = group.spec, group.ids, done[group.ids]
         before, group.obs = group.obs, _observed(group.sensors, [seen[i] for i in ids])
         none, unpaid = np.zeros(len(ids), np.int32), np.zeros(len(ids), np.float32)
-        over = np.flatnonzero(done[ids])
-        check_finite(group.spec, ids.astype(np.int32), group.obs, reward[ids], unpaid)
-        terminals = empty_terminals(group.spec.observations)
-        if len(over):
-            ended = ids[over]
-            terminals = Terminals(
-                ended.astype(np.int32),
-                _last(group.sensors, tuple(sensor[over] for sensor in before), [infos[i] for i in ended]),
-                reward[ended],
-                cut[ended],
-                none[over],
-                unpaid[over],
-            )
-        going = np.where(done[ids], np.float32(0), reward[ids])
-        return StepBatch(group.spec.name, ids.astype(np.int32), group.obs, going, none, unpaid, terminals)
+        nobody = empty_terminals(spec.observations)
+        last = StepBatch(spec.name, ids.astype(np.int32), before, reward[ids], none, unpaid, nobody)
+        check_finite(spec, last.agent_ids, group.obs, last.reward, unpaid)
+        terminals = last.ended(over, cut[ids])
+        _correct(terminals.obs, group.sensors, [infos[i] for i in ids[over]])
+        return replace(last, obs=group.obs, reward=np.where(over, np.float32(0), last.reward), terminals=terminals)
 
     def _column(self, said: Json, key: str) -> list[Any]:
         """The list with one item for each agent."""
@@ -225,10 +218,9 @@ def _observed(sensors: tuple[GodotSensor, ...], seen: Sequence[Any]) -> Observat
     return tuple(sensor.read([agent[sensor.key] for agent in seen]) for sensor in sensors)
 
 
-def _last(sensors: tuple[GodotSensor, ...], before: Observations, infos: Sequence[Json]) -> Observations:
-    """The last observations of ended episodes: those that the game tells, else those ``before``."""
+def _correct(last: Observations, sensors: tuple[GodotSensor, ...], infos: Sequence[Json]) -> None:
+    """Put the last observations that the game tells in place of those of the message before."""
     for i, info in enumerate(infos):
         if _LAST_KEY in info:
-            for sensor, last in zip(before, _observed(sensors, [info[_LAST_KEY]]), strict=True):
-                sensor[i] = last[0]
-    return before
+            for sensor, seen in zip(last, _observed(sensors, [info[_LAST_KEY]]), strict=True):
+                sensor[i] = seen[0]

@@ -72,5 +72,5 @@ class Godot(Dialect):
             f"--env_seed={self.seed + index}",
             f"--speedup={self.speed_up:g}",
             *([] if self.action_repeat is None else [f"--action_repeat={self.action_repeat}"]),
-            *(["--headless", "--disable-render-loop"] if launch.no_graphics else []),
+            *(["--headless", "--disable-render-loop"] if launch.hidden(index) else []),
         ]

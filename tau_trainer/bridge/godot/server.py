@@ -11,6 +11,7 @@ from typing import Final
 from typing_extensions import override
 
 from tau_trainer.bridge.dialect import Dialect
+from tau_trainer.bridge.godot.dialect import GREETING
 from tau_trainer.bridge.http2 import MAX_MESSAGE
 from tau_trainer.bridge.server import ANYBODY, Admission, EngineServer, Link
 
@@ -28,24 +29,20 @@ def framed(message: bytes) -> bytes:
 class GodotServer(EngineServer):
     """See :class:`~tau_trainer.bridge.server.Server`."""
 
-    def __init__(self, dialect: Dialect, greeting: tuple[bytes, ...], admission: Admission = ANYBODY) -> None:
-        """``greeting``: the trainer's messages to every caller; the last one asks for an introduction."""
+    def __init__(self, dialect: Dialect, admission: Admission = ANYBODY) -> None:
         super().__init__(admission)
         self.dialect = dialect
-        self.greeting = b"".join(map(framed, greeting))
 
     @override
     def _link(self) -> Link:
-        return _Link(self, self.dialect, self.greeting)
+        return _Link(self)
 
 
 class _Link(Link):
     """One connection."""
 
-    def __init__(self, server: EngineServer, dialect: Dialect, greeting: bytes) -> None:
+    def __init__(self, server: EngineServer) -> None:
         super().__init__(server)
-        self._dialect = dialect
-        self._greeting = greeting
         self._limit = _FIRST_MESSAGE
         self._received = bytearray()
         self._due = 1
@@ -56,12 +53,12 @@ class _Link(Link):
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._transport.write(self._greeting)
+        self._transport.write(b"".join(map(framed, GREETING)))
 
     @property
     @override
     def dialect(self) -> Dialect:
-        return self._dialect
+        return self._server.dialect
 
     @override
     def data_received(self, data: bytes) -> None:

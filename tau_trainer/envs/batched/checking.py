@@ -158,7 +158,10 @@ class _Relations:
     """Checks of a step against steps of other copies; each kind of fault is reported once."""
 
     def __init__(self, env: BatchedEnv, tell: Tell, generator: torch.Generator, tolerance: float) -> None:
-        self._env, self._tell, self._generator, self._tolerance = env, tell, generator, tolerance
+        self._env = env
+        self._tell = tell
+        self._generator = generator
+        self._tolerance = tolerance
 
     def look(self, at: int, before: State, actions: torch.Tensor, step: BatchedStep, after: State) -> None:
         """Check a step from ``before``. Raises Refused."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from gymnasium import spaces
 
-from tau_trainer.envs.batched.contract import CLOCK, BatchedEnv, BatchedStep, State, Twin, branches
+from tau_trainer.envs.batched.contract import CLOCK, BatchedEnv, BatchedStep, State, Twin
 from tau_trainer.envs.batched.draws import Draws
+from tau_trainer.envs.batched.players import RandomPlayer
 
 Values = dict[str, torch.Tensor]
 """[E, ...] by name."""
@@ -43,17 +43,9 @@ class Difference:
 
 def sampled(env: BatchedEnv, mask: torch.Tensor | None, generator: torch.Generator) -> torch.Tensor:
     """Random actions for every agent, uniform over the allowed ones."""
-    space, shape = env.action_space, (env.num_envs, env.num_agents)
-    if isinstance(space, spaces.Box):
-        low, high = torch.as_tensor(space.low), torch.as_tensor(space.high)
-        chosen = low + torch.rand(*shape, *space.shape, generator=generator) * (high - low)
-        return chosen.to(env.device, torch.float32)
-    sizes = branches(space)
-    weights = torch.rand(*shape, sum(sizes), generator=generator) + 1.0
-    if mask is not None:
-        weights = weights * mask.cpu()
-    chosen = torch.stack([part.argmax(dim=2) for part in torch.split(weights, sizes, dim=2)], dim=2).to(env.device)
-    return chosen if isinstance(space, spaces.MultiDiscrete) else chosen[:, :, 0]
+    player = RandomPlayer(env, range(env.num_agents))
+    drawn = torch.rand(env.num_envs, env.num_agents, player.size, generator=generator)
+    return player.chosen(drawn.to(env.device), mask)
 
 
 def compare(

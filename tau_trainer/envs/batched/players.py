@@ -33,7 +33,11 @@ class RandomPlayer:
         self._space = env.action_space
         self._agents = torch.tensor(agents, device=env.device)
         self._all = env.num_agents
+        self._branches = branches(self._space)
+        self.size = sum(self._branches)
+        """Random numbers of a decision."""
         if isinstance(self._space, spaces.Box):
+            (self.size,) = self._space.shape
             self._low, self._high = (
                 torch.as_tensor(np.asarray(bound, np.float32), device=env.device)
                 for bound in (self._space.low, self._space.high)
@@ -42,14 +46,14 @@ class RandomPlayer:
     def __call__(self, observations: torch.Tensor, mask: torch.Tensor | None, state: State) -> torch.Tensor:
         """See :class:`Player`."""
         draws = Draws(state["seed"], state["episode"], state["step"])
+        return self.chosen(draws.uniform(_STREAM, self._all, self.size)[:, self._agents], mask)
+
+    def chosen(self, drawn: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+        """The actions by uniform random numbers [E, agents, size] from 0 to 1."""
         if isinstance(self._space, spaces.Box):
-            share = draws.uniform(_STREAM, self._all, *self._space.shape)[:, self._agents]
-            return self._low + (self._high - self._low) * share
-        discrete = isinstance(self._space, spaces.Discrete)
-        sizes = branches(self._space)
+            return self._low + (self._high - self._low) * drawn
         # Each of several uniform numbers is equally likely to be the largest.
-        ranks = draws.uniform(_STREAM, self._all, sum(sizes))[:, self._agents]
         if mask is not None:
-            ranks = torch.where(mask, ranks, -1.0)  # below any allowed one
-        chosen = torch.stack([branch.argmax(dim=2) for branch in torch.split(ranks, sizes, dim=2)], dim=2)
-        return chosen[..., 0] if discrete else chosen
+            drawn = torch.where(mask, drawn, -1.0)  # below any allowed one
+        best = torch.stack([branch.argmax(dim=2) for branch in torch.split(drawn, self._branches, dim=2)], dim=2)
+        return best[..., 0] if isinstance(self._space, spaces.Discrete) else best

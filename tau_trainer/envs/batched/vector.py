@@ -113,7 +113,9 @@ class BatchedVectorEnv(VectorEnv[_Array, _Array, _Array]):
 
     def _infos(self) -> dict[str, Any]:
         """Infos: data of the state that observations do not contain."""
-        env, infos, every = self.batched, dict[str, Any](), np.ones(self.num_envs, np.bool_)
+        env = self.batched
+        infos = dict[str, Any]()
+        every = np.ones(self.num_envs, np.bool_)
         mask = env.mask
         if mask is not None:
             infos |= {"action_mask": self._rows(mask).astype(np.int8), "_action_mask": every}

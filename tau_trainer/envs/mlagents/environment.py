@@ -6,7 +6,7 @@ import asyncio
 import atexit
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -140,14 +140,21 @@ class UnityEnvironment(BaseEnv):
         self._blocking = _Blocking()
         try:
             with self._translated():
-                hidden = no_graphics or (no_graphics_monitor and worker_id != 0)
-                launch = _launch(file_name, hidden, additional_args or (), log_folder)
+                launch = None
+                if file_name is not None:
+                    launch = LaunchSpec.of(
+                        str(file_name),
+                        no_graphics=no_graphics,
+                        no_graphics_monitor=no_graphics_monitor,
+                        env_args=tuple(additional_args or ()),
+                        log_folder=Path(log_folder) if log_folder is not None else None,
+                    )
                 port = engine_ports(1, base_port + worker_id)[0] if base_port else 0
                 if launch is None:
                     _log.warning("waiting for the editor on port %d: press Play in the editor", port)
                 # The bridge sends the seed plus the engine's number; here the seed is the engine's own.
                 options = EngineOptions(seed - worker_id, num_areas, self._timeout_s, image_order="declared")
-                self._engine = self._blocking(_made(worker_id, port, launch, options, self._hub))
+                self._engine = Engine(worker_id, port, launch, options, self._hub, on_event=_log.warning)
                 self._blocking(self._engine.start())
                 self._engine.notes.clear()  # they are about exported models, and here there is none
         except BaseException:
@@ -208,7 +215,8 @@ class UnityEnvironment(BaseEnv):
         Raises IndexError if the agent did not ask for a decision.
         """
         self._check_behavior(behavior_name)
-        spec, decisions = self._specs[behavior_name].action_spec, self._state[behavior_name][0]
+        spec = self._specs[behavior_name].action_spec
+        decisions = self._state[behavior_name][0]
         spec._validate_action(action, 1, behavior_name)
         if behavior_name not in self._actions:
             self._actions[behavior_name] = spec.empty_action(len(decisions))
@@ -340,15 +348,3 @@ class _Blocking:
         if self._aside is not None:
             self._aside.shutdown()
         self._loop.close()
-
-
-async def _made(index: int, port: int, launch: LaunchSpec | None, options: EngineOptions, hub: _Hub) -> Engine:
-    """Make the engine on the loop on which its server runs."""
-    return Engine(index, port, launch, options, hub, on_event=_log.warning)
-
-
-def _launch(file_name: str | None, hidden: bool, arguments: Sequence[str], log_folder: str | None) -> LaunchSpec | None:
-    if file_name is None:
-        return None
-    folder = Path(log_folder) if log_folder is not None else None
-    return LaunchSpec.of(str(file_name), no_graphics=hidden, env_args=tuple(arguments), log_folder=folder)

@@ -24,8 +24,6 @@ LOST_DISTANCE = 3.0
 """3DBall's limit of the ball's horizontal distance, in m."""
 BALL_RADIUS = 0.5
 
-_Parts = tuple[Float64Array, ...]
-
 
 class Motion:
     """The balls' motion through the physics steps of one decision.
@@ -44,27 +42,18 @@ class Motion:
         self._rows = np.zeros((SUBSTEPS + 2, 2 * agents))
         self._next = np.zeros((2, 2 * agents))
         state = self._rows.reshape(SUBSTEPS + 2, 2, agents)
-        self._slopes, self.velocity, self.ball = state[:SUBSTEPS], state[SUBSTEPS], state[SUBSTEPS + 1]
+        self._slopes = state[:SUBSTEPS]
+        self.velocity = state[SUBSTEPS]
+        self.ball = state[SUBSTEPS + 1]
         """``velocity`` and ``ball``: float64 [2, agents], along x and z, in m/s and m."""
         self._tilts, self._sine, self._cosine = np.zeros((3, SUBSTEPS, 2, agents))
         self._normal = np.zeros((SUBSTEPS, 3, agents))
-        self._steps = self._parts(slice(None))
-        self._last = self._parts(slice(-1, None))
+        self._parts = tuple(tuple(part.swapaxes(0, 1)) for part in (self._sine, self._cosine, self._normal))
         self._flat, self._up = self._normal[:, 0:3:2], self._normal[:, 1:2]
 
-    def _parts(self, steps: slice) -> tuple[_Parts, ...]:
-        """Sines and cosines about x and z, and the normal's parts, of some steps: [steps, agents] each."""
-        sine, cosine, normal = self._sine[steps], self._cosine[steps], self._normal[steps]
-        return (
-            (sine[:, 0], sine[:, 1]),
-            (cosine[:, 0], cosine[:, 1]),
-            (normal[:, 0], normal[:, 1], normal[:, 2]),
-        )
-
-    @staticmethod
-    def _normals(parts: tuple[_Parts, ...]) -> None:
+    def _turn(self) -> None:
         """Fill in the normals from sines and cosines."""
-        (sine_x, sine_z), (cosine_x, cosine_z), (x, y, z) = parts
+        (sine_x, sine_z), (cosine_x, cosine_z), (x, y, z) = self._parts
         np.negative(sine_z, out=x)
         np.multiply(cosine_x, cosine_z, out=y)
         np.multiply(sine_x, cosine_z, out=z)
@@ -73,7 +62,7 @@ class Motion:
         """Set the platforms' tilts, given as sines and cosines, float64 [2, agents]."""
         self._sine[-1][...] = sine
         self._cosine[-1][...] = cosine
-        self._normals(self._last)
+        self._turn()
 
     def roll(self, tilt: Float64Array, push: Float64Array, pull: Float64Array) -> tuple[Float64Array, Float64Array]:
         """Play one decision: change ``tilt`` [2, agents] by ``push`` in every step, and let the balls roll.
@@ -86,7 +75,7 @@ class Motion:
         np.minimum(np.maximum(tilts, -TILT_LIMIT, out=tilts), TILT_LIMIT, out=tilts)
         np.sin(tilts, out=self._sine)
         np.cos(tilts, out=self._cosine)
-        self._normals(self._steps)
+        self._turn()
         np.multiply(self._flat, self._up * pull, out=self._slopes)
         np.dot(self._weights, self._rows, out=self._next)
         self._rows[SUBSTEPS:] = self._next

@@ -16,7 +16,16 @@ import numpy as np
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scene import Scene, numbers
 from tau_trainer.headless.streams import AgentRandom
-from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, FloatArray, IndexArray, StepBatch, Terminals
+from tau_trainer.specs import (
+    Actions,
+    ActionSpec,
+    BehaviorSpec,
+    BoolArray,
+    FloatArray,
+    IndexArray,
+    StepBatch,
+    empty_terminals,
+)
 
 TEAM = 3
 """Agents in a group."""
@@ -33,6 +42,7 @@ WITH_DRAGON, ON_FLOOR = -2, -1
 
 _MOVE = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])
 _SPEC = BehaviorSpec("DungeonEscape?team=0", (numbers("VectorSensor_size19", 19),), ActionSpec(discrete_branches=(5,)))
+_NOBODY = empty_terminals(_SPEC.observations)
 
 
 class DungeonScene(Scene):
@@ -60,18 +70,13 @@ class DungeonScene(Scene):
         self.alive = np.zeros((groups, TEAM), np.bool_)
         self.age = np.zeros(groups, np.intp)
         self._numbers = np.arange(groups * TEAM, dtype=np.int32).reshape(groups, TEAM)
-        self.seed(seed)
-
-    def seed(self, seed: int) -> None:
-        """See :meth:`Scene.seed`."""
-        self.random = AgentRandom(seed, len(self.place))
+        self.random = AgentRandom(seed, groups)
 
     def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
         """See :meth:`Scene.reset`."""
         self.update(parameters)
         self._begin(np.arange(len(self.place)))
-        nobody = np.zeros_like(self.alive)
-        return [self._batch(self._terminals(nobody, nobody, 0.0))]
+        return [self._everyone().some(self.alive.ravel(), _NOBODY)]
 
     def step(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
         """See :meth:`Scene.step`."""
@@ -94,10 +99,10 @@ class DungeonScene(Scene):
         cut &= self.age >= self.max_decisions
         over = free | lost | cut
         ends = self.alive & over[:, None]
-        reward = free[:, None].astype(np.float32)
-        terminals = self._terminals(slayer | ends, ends & cut[:, None], reward)
+        last = self._everyone(free[:, None])
+        terminals = last.ended((slayer | ends).ravel(), (ends & cut[:, None]).ravel())
         self._begin(np.flatnonzero(over))
-        return [self._batch(terminals)]
+        return [self._everyone().some(self.alive.ravel(), terminals)]
 
     def _begin(self, index: IndexArray) -> None:
         """Start a new episode in the groups ``index``: agents in the half with the hole, the dragon in the other."""
@@ -145,19 +150,8 @@ class DungeonScene(Scene):
         parts.append(walked[:, None, None] * everybody[..., None])
         return np.concatenate(parts, axis=2, dtype=np.float32)
 
-    def _terminals(self, who: BoolArray, truncated: BoolArray, group_reward: FloatArray | float) -> Terminals:
-        """The ends of the agents ``who`` (bool [groups, TEAM])."""
-        return Terminals(
-            agent_ids=self._numbers[who],
-            obs=(self._observe()[who],),
-            reward=np.zeros(int(who.sum()), np.float32),
-            truncated=truncated[who],
-            group_id=self._numbers[who] // TEAM + 1,
-            group_reward=np.broadcast_to(np.float32(group_reward), who.shape)[who],
-        )
-
-    def _batch(self, terminals: Terminals) -> StepBatch:
-        asking = self._numbers[self.alive]
-        nothing = np.zeros(len(asking), np.float32)
-        seen = (self._observe()[self.alive],)
-        return StepBatch(_SPEC.name, asking, seen, nothing, asking // TEAM + 1, nothing, terminals, None)
+    def _everyone(self, group_reward: BoolArray | float = 0.0) -> StepBatch:
+        """All agents, alive or not; ``group_reward`` [groups, TEAM], or less."""
+        ids, seen = self._numbers.ravel(), self._observe().reshape(self.alive.size, -1)
+        paid = np.broadcast_to(np.float32(group_reward), self.alive.shape).ravel()
+        return StepBatch(_SPEC.name, ids, (seen,), np.zeros_like(paid), ids // TEAM + 1, paid, _NOBODY)

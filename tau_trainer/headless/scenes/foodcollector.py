@@ -150,7 +150,8 @@ class FoodCollectorScene(LockstepScene):
     def _seen_from(self, agent: IndexArray, places: Float64Array) -> tuple[Float64Array, Float64Array]:
         """Distances of ``places`` [k, m, 2] to the right of the agents [k] and ahead of them in metres: [k, m] each."""
         offset = places - self._places[agent][:, None]
-        sine, cosine = np.sin(self.heading[agent])[:, None], np.cos(self.heading[agent])[:, None]
+        sine = np.sin(self.heading[agent])[:, None]
+        cosine = np.cos(self.heading[agent])[:, None]
         return offset[..., 0] * cosine - offset[..., 1] * sine, offset[..., 0] * sine + offset[..., 1] * cosine
 
     def observe(self) -> Observations:
@@ -164,7 +165,8 @@ class FoodCollectorScene(LockstepScene):
     def _cells(self) -> NDArray[np.uint8]:
         """Channel of the thing in each cell of each agent's grid: uint8 [n, 40, 40]. Agents cover food."""
         everyone = np.arange(self.agents)
-        sine, cosine = np.sin(self.heading)[:, None, None], np.cos(self.heading)[:, None, None]
+        sine = np.sin(self.heading)[:, None, None]
+        cosine = np.cos(self.heading)[:, None, None]
         across, along = _ACROSS, -_ACROSS[:, None]
         x = self._places[:, 0, None, None] + across * cosine + along * sine
         z = self._places[:, 1, None, None] - across * sine + along * cosine

@@ -33,7 +33,11 @@ _SPEC = BehaviorSpec(
 )
 _MOVE = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])
 """Rows and columns, from the top left."""
-_WALL, _FLOOR, _PLUS, _CROSS, _AGENT = (90, 90, 90), (220, 220, 220), (30, 170, 60), (200, 40, 40), (40, 80, 220)
+_WALL = (90, 90, 90)
+_FLOOR = (220, 220, 220)
+_PLUS = (30, 170, 60)
+_CROSS = (200, 40, 40)
+_AGENT = (40, 80, 220)
 
 
 class GridWorldScene(LockstepScene):

@@ -15,18 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tau_trainer.headless.scene import LockstepScene, Played
+from tau_trainer.headless.scene import LockstepScene, Played, numbers
 from tau_trainer.headless.scenes.rays import distances, fan, forward, ray_values
-from tau_trainer.specs import (
-    Actions,
-    ActionSpec,
-    BehaviorSpec,
-    BoolArray,
-    DimensionProperty,
-    IndexArray,
-    Observations,
-    ObservationSpec,
-)
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, IndexArray, Observations
 
 HALF_WIDTH = 3.0
 GATE = 5.0
@@ -50,7 +41,7 @@ TAGS = ("symbol_O_Goal", "symbol_X_Goal", "symbol_O", "symbol_X")
 
 _SPEC = BehaviorSpec(
     "Hallway?team=0",
-    (ObservationSpec("RayPerceptionSensor", (RAYS * (len(TAGS) + 2),), (DimensionProperty.NONE,)),),
+    (numbers("RayPerceptionSensor", RAYS * (len(TAGS) + 2)),),
     ActionSpec(discrete_branches=(5,)),
 )
 _FAN = fan(RAYS // 2, 70.0)
@@ -108,9 +99,12 @@ class HallwayScene(LockstepScene):
 
     def observe(self) -> Observations:
         """See the class's docstring."""
-        near, far = np.where(self._through, GATE, 0.0), np.where(self._through, END, GATE)
+        near = np.where(self._through, GATE, 0.0)
+        far = np.where(self._through, END, GATE)
         low, high = np.empty((2, self.agents, 6, 2))
-        low[:, :, 1], high[:, :, 1] = near[:, None], far[:, None]  # two side walls, the near wall, the far one in three
+        # Two side walls, the near wall, and the far one in three parts.
+        low[:, :, 1] = near[:, None]
+        high[:, :, 1] = far[:, None]
         low[:, :, 0] = -HALF_WIDTH - 1.0, HALF_WIDTH, -HALF_WIDTH, -HALF_WIDTH, -MIDDLE, MIDDLE
         high[:, :, 0] = -HALF_WIDTH, HALF_WIDTH + 1.0, HALF_WIDTH, -MIDDLE, MIDDLE, HALF_WIDTH
         low[:, 2, 1], high[:, 2, 1] = near - 1.0, near

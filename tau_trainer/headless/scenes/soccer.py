@@ -25,7 +25,7 @@ from tau_trainer.specs import (
     IndexArray,
     Observations,
     StepBatch,
-    Terminals,
+    empty_terminals,
 )
 
 TEAMS = MATES = 2
@@ -64,11 +64,7 @@ class SoccerScene(Scene):
         self.ball, self.speed = np.zeros((games, 2)), np.zeros((games, 2))
         self.age = np.zeros(games, np.intp)
         self._numbers = np.arange(self.agents, dtype=np.int32).reshape(games, PLAYERS)
-        self.seed(seed)
-
-    def seed(self, seed: int) -> None:
-        """See :meth:`Scene.seed`."""
-        self.random = AgentRandom(seed, len(self.place))
+        self.random = AgentRandom(seed, games)
 
     def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
         """See :meth:`Scene.reset`."""
@@ -146,33 +142,18 @@ class SoccerScene(Scene):
     def _batches(self, over: BoolArray, goal: FloatArray, cut: BoolArray, last: FloatArray) -> list[StepBatch]:
         """``goal`` [games]: 1 in team 1's goal, -1 in team 0's; ``last``: observations before a new game starts."""
         now = self._observe()
+        ends = np.repeat(over, MATES)
+        cuts = np.repeat(cut, MATES)
         batches = []
         for team, spec in enumerate(_SPECS):
             side = slice(team * MATES, (team + 1) * MATES)
-            ids = self._numbers[:, side]
-            group = TEAMS * np.arange(len(ids), dtype=np.int32) + team + 1
-            groups = np.broadcast_to(group[:, None], ids.shape)
-            n = int(over.sum()) * MATES
-            paid = goal if team == 0 else -goal
-            terminals = Terminals(
-                agent_ids=ids[over].ravel(),
-                obs=(last[over, side].reshape(n, _SENSOR.size),),
-                reward=np.zeros(n, np.float32),
-                truncated=np.repeat(cut[over], MATES),
-                group_id=groups[over].ravel(),
-                group_reward=np.repeat(paid[over], MATES),
-            )
-            nothing = np.zeros(ids.size, np.float32)
-            batch = StepBatch(
-                spec.name,
-                ids.ravel(),
-                (now[:, side].reshape(ids.size, _SENSOR.size),),
-                nothing,
-                groups.ravel(),
-                nothing,
-                terminals,
-            )
-            batches.append(batch)
+            ids = self._numbers[:, side].ravel()
+            groups, unpaid = ids // MATES + 1, np.zeros(len(ids), np.float32)
+            seen, before = (at[:, side].reshape(len(ids), _SENSOR.size) for at in (now, last))
+            paid = np.repeat(-goal if team else goal, MATES)
+            final = StepBatch(spec.name, ids, (before,), unpaid, groups, paid, empty_terminals(spec.observations))
+            terminals = final.ended(ends, cuts)
+            batches.append(StepBatch(spec.name, ids, (seen,), unpaid, groups, unpaid, terminals))
         return batches
 
 

@@ -5,7 +5,9 @@ tau.md 5 describes it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +25,24 @@ from tau_trainer.tau.targets import targets
 BEHAVIOR = "TauAgent?team=0"
 _SPLITS: tuple[SplitName, SplitName] = ("train", "evaluation")
 """Splits by the value of the environment parameter ``split``."""
+
+
+def _split_by_index(index: float) -> SplitName:
+    if index not in (0.0, 1.0):
+        raise SettingsError(f"Environment parameter `split` is {index:g}; use 0 (train) or 1 (evaluation).")
+    return _SPLITS[int(index)]
+
+
+_PARAMETERS: dict[str, Callable[[float], Any]] = {
+    "reward_type": reward_name_by_index,
+    "columns": int,
+    "threshold": float,
+    "max_decisions": int,
+    "reward_threshold": float,
+    "faithful_terminal": bool,
+    "split": _split_by_index,
+}
+"""Conversion of each environment parameter to the field of :class:`TauRules` (``reward_type`` is ``reward``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +65,9 @@ class TauRules:
 
     def updated(self, parameters: EnvironmentParameters) -> TauRules:
         """These rules, changed by the environment parameters that are set. Raises SettingsError for a wrong number."""
-        rules = self
-        if "reward_type" in parameters:
-            rules = replace(rules, reward=reward_name_by_index(parameters.get("reward_type", 0.0)))
-        if "split" in parameters:
-            rules = replace(rules, split=_split_by_index(parameters.get("split", 0.0)))
-        if "columns" in parameters:
-            rules = replace(rules, columns=int(parameters.get("columns", 1.0)))
-        return replace(
-            rules,
-            threshold=parameters.get("threshold", rules.threshold),
-            max_decisions=int(parameters.get("max_decisions", rules.max_decisions)),
-            reward_threshold=parameters.get("reward_threshold", rules.reward_threshold),
-            faithful_terminal=bool(parameters.get("faithful_terminal", rules.faithful_terminal)),
-        )
+        set_here = {name: read for name, read in _PARAMETERS.items() if name in parameters}
+        values = {name.removesuffix("_type"): read(parameters.get(name, 0.0)) for name, read in set_here.items()}
+        return replace(self, **values)
 
 
 class TauScene(LockstepScene):
@@ -157,12 +166,6 @@ def _spec(profile: Profile, target_sensor: bool) -> BehaviorSpec:
         sensors.append(numbers("target", profile.action_size))
     sensors.sort(key=lambda sensor: sensor.name.lower())  # Unity's order of sensors
     return BehaviorSpec(BEHAVIOR, tuple(sensors), ActionSpec(continuous_size=profile.action_size))
-
-
-def _split_by_index(index: float) -> SplitName:
-    if index not in (0.0, 1.0):
-        raise SettingsError(f"Environment parameter `split` is {index:g}; use 0 (train) or 1 (evaluation).")
-    return _SPLITS[int(index)]
 
 
 def _check(rules: TauRules, profile: Profile) -> None:

@@ -35,7 +35,7 @@ class Place:
     """A listening server, the calls that it refused, and games that connect."""
 
     def __init__(self) -> None:
-        self.server = GodotServer(Godot(), GREETING)
+        self.server = GodotServer(Godot())
         self.server.objection = Dialect.objection
         self.refused: list[str] = []
         self.server.on_stranger = lambda peer, why: self.refused.append(why)

@@ -192,7 +192,7 @@ def test_workers_play_the_same_game_and_one_can_be_watched() -> None:
         env.reset()
         seen.append(env.get_steps("3DBall?team=0")[0].obs[0].tolist())
         assert env._engine._launch is not None
-        assert env._engine._launch.no_graphics is hidden
+        assert env._engine._launch.hidden(worker) is hidden
         env.close()
     assert seen[0] == seen[1]
 

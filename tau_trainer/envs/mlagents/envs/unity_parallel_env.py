@@ -109,7 +109,9 @@ class UnityParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # has
     def _heard(self) -> Told:
         """The results of the last exchange for the current agents."""
         here, obs = self.agents, dict(self._last)
-        rewards, ended, cut = dict.fromkeys(here, 0.0), dict.fromkeys(here, False), dict.fromkeys(here, False)
+        rewards = dict.fromkeys(here, 0.0)
+        ended = dict.fromkeys(here, False)
+        cut = dict.fromkeys(here, False)
         infos: dict[str, dict[str, Any]] = {
             agent: {"behavior_name": _behavior(agent), "group_id": 0, "group_reward": 0.0} for agent in here
         }

@@ -1,7 +1,5 @@
 """Environments by name."""
 
-from __future__ import annotations
-
 from tau_trainer.envs.mlagents.registry.unity_env_registry import UnityEnvRegistry, default_registry
 
 __all__ = ["UnityEnvRegistry", "default_registry"]

@@ -1,7 +1,5 @@
 """Side channels: messages between Python and the game in addition to observations and actions."""
 
-from __future__ import annotations
-
 from tau_trainer.envs.mlagents.side_channel.default_training_analytics_side_channel import (
     DefaultTrainingAnalyticsSideChannel,
 )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 from enum import IntEnum
 from typing import NamedTuple
 
-from tau_trainer.bridge.side_channels import ENGINE_CONFIGURATION
+from tau_trainer.bridge.side_channels import ENGINE_CONFIGURATION, engine_configuration_payloads
 from tau_trainer.envs.mlagents.exception import UnitySideChannelException
 from tau_trainer.envs.mlagents.side_channel.side_channel import SendingChannel
 
@@ -52,20 +51,13 @@ class EngineConfigurationChannel(SendingChannel):
         capture_frame_rate: int | None = None,
     ) -> None:
         """Send the given settings. Raises UnitySideChannelException for a width without a height."""
-        kinds = self.ConfigurationType
-        if (width is None) != (height is None):
-            raise UnitySideChannelException("the screen's width and height can only be set together; give both")
-        if width is not None:
-            self._send(struct.pack("<iii", kinds.SCREEN_RESOLUTION, width, height))
-        for form, kind, value in (
-            ("<ii", kinds.QUALITY_LEVEL, quality_level),
-            ("<if", kinds.TIME_SCALE, time_scale),
-            ("<ii", kinds.TARGET_FRAME_RATE, target_frame_rate),
-            ("<ii", kinds.CAPTURE_FRAME_RATE, capture_frame_rate),
-        ):
-            if value is not None:
-                self._send(struct.pack(form, kind, value))
+        self.set_configuration(
+            EngineConfig(width, height, quality_level, time_scale, target_frame_rate, capture_frame_rate)
+        )
 
     def set_configuration(self, config: EngineConfig) -> None:
-        """Send all settings."""
-        self.set_configuration_parameters(**config._asdict())
+        """Send all settings that are not None. Raises UnitySideChannelException for a width without a height."""
+        if (config.width is None) != (config.height is None):
+            raise UnitySideChannelException("the screen's width and height can only be set together; give both")
+        for payload in engine_configuration_payloads(config):
+            self._send(payload)
