@@ -71,7 +71,12 @@ def scale(
     overwrite: Annotated[bool, Parameter(name="--force", help="Overwrite the copy.", group=SEARCH)] = False,
     output: OutputFlags = OutputFlags(),
 ) -> int:
-    """Search, show the curve, and write a copy of the file; returns the exit code."""
+    """Find how many copies of a batched environment, and how large a batch, train fastest here.
+
+    It doubles each size while that makes training faster, then bisects. Each size is tried in its own process, so
+    running out of memory does no harm. Your file is not changed: the sizes are written to a copy. If you press Ctrl-C,
+    the results so far are kept.
+    """
     from tau_trainer.cli.resolving import batched_settings
     from tau_trainer.files import atomic_write_text
     from tau_trainer.settings import find_config
