@@ -76,7 +76,9 @@ def test_a_commands_page_names_every_flag(command: str, told: str, capsys: pytes
 def test_a_commands_page_begins_as_the_list_says_and_says_all(capsys: pytest.CaptureFixture[str]) -> None:
     for name in (name for name in build_app() if name != "headless" and not name.startswith("-")):
         assert _HELP[name].split("\n")[0] in page([name, "--help"], capsys), name
-    assert "press Play when it asks you to." in page(["learn", "--help"], capsys)
+    whole = page(["learn", "--help"], capsys)
+    assert "press Play when it asks you to." in whole
+    assert page(["--help", "learn"], capsys) == whole
 
 
 def test_no_page_breaks_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
