@@ -103,7 +103,7 @@ def _run(words: list[str]) -> int:
 
     from tau_trainer.cli.app import build_app
 
-    app = build_app(words[0] if words else None)
+    app = build_app(next((word for word in words if not word.startswith("-")), None))
     try:
         result = app(
             join_env_args(words) or ["--help"], exit_on_error=False, print_error=False, result_action="return_value"

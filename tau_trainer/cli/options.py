@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, Group, Parameter
 
@@ -52,6 +53,13 @@ class SettingFlags:
     ] = None
     set: Set = ()
     lenient: Annotated[bool, Parameter(help="Warn about unknown keys in the config instead of stopping.")] = False
+
+    def of_run(self, changes: Sequence[str], **others: Any) -> RunFlags:
+        """The same flags for a run with these ``changes``, whose keys may lack ``behaviors.*``, and ``others``."""
+        from tau_trainer.settings import full_key
+
+        shared = {field.name: getattr(self, field.name) for field in fields(SettingFlags)}
+        return RunFlags(**shared | others | {"set": tuple(map(full_key, changes))})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -146,7 +146,7 @@ def learn_request(config: str | None, flags: LearnFlags) -> ConfigArgs:
 
 
 def learn_settings(request: ConfigArgs) -> RunSettings:
-    """Settings of ``tau-train learn``, with a run id. Raises SettingsError."""
+    """Settings of ``tau-train learn`` or ``batch``, with a run id. Raises SettingsError."""
     from tau_trainer.settings import resolve_seed
 
     return resolve_seed(request.named(request.load()))
@@ -198,8 +198,6 @@ def parallel_settings(config: str | None, flags: ParallelFlags) -> RunSettings:
 
 def batched_settings(config: str | None, run: BatchFlags, *others: object) -> RunSettings:
     """Settings of ``tau-train batch``, with a run id; ``others``: more flags. Raises SettingsError."""
-    from tau_trainer.settings import resolve_seed
-
     request = _request(config, run, run, *others)
     request.batched = True
     if config is None and run.again and run.run_id is not None:
@@ -213,7 +211,7 @@ def batched_settings(config: str | None, run: BatchFlags, *others: object) -> Ru
             else "name a settings file, such as: tau-train batch cartpole_batch"
         )
     request.name = request.config.stem
-    return resolve_seed(request.named(request.load()))
+    return learn_settings(request)
 
 
 def _request(config: str | None, flags: object, run: AnyRunFlags, *others: object) -> ConfigArgs:

@@ -44,6 +44,13 @@ def check_seconds(seconds: float) -> None:
         raise SettingsError(f"--seconds {seconds:g}: must be a number from {_LEAST_S:g} up")
 
 
+def check_least(least: int, **numbers: int | None) -> None:
+    """Raises SettingsError if a flag's number is below ``least``; None: the flag was not given."""
+    for name, number in numbers.items():
+        if number is not None and number < least:
+            raise SettingsError(f"--{name} {number}: must be at least {least}")
+
+
 def train(command: RunKind, settings: RunSettings, shown: OutputFlags) -> int:
     """Train, and show the progress; returns the exit code."""
     if settings.debug:

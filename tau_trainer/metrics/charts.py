@@ -199,7 +199,7 @@ def _line(histories: Sequence[History], key: str, behavior: str, name: str) -> t
     if key in _EPISODES or key == having[0].task.get("reward"):
         deviations, lows, highs = (
             dict(zip(curve.x, curve.y, strict=True))
-            for spread in (having[0].deviations, having[0].lows, having[0].highs)
+            for spread in having[0].spreads.values()
             for curve in [spread.get(key, {}).get((behavior, None), Curve())]
         )
         if deviations:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Sequence
 
 MISSING = "-"
 
@@ -51,3 +52,14 @@ def format_seconds(seconds: float | None) -> str:
         return MISSING
     minutes, second = divmod(round(max(seconds, 0.0)), 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{second:02d}"
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
+    """Rows as lines of columns, those numbered ``left`` aligned to the left, and the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+    def line(row: Sequence[str]) -> str:
+        places = enumerate(zip(row, widths, strict=True))
+        return "  ".join(cell.ljust(width) if i in left else cell.rjust(width) for i, (cell, width) in places).rstrip()
+
+    return [line(row) for row in rows]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tau_trainer.metrics.format import format_count, format_percent
+from tau_trainer.metrics.format import aligned, format_count, format_percent
 
 _Z = 1.959964
 """Standard errors on either side of a mean within which 95 % of a normal distribution lie."""
@@ -75,13 +75,4 @@ class Games:
 
 def lines(games: Sequence[Games], first: str = HEADINGS[0]) -> list[str]:
     """A table of plain text, its headings first, that of names as ``first``; empty without games."""
-    if not games:
-        return []
-    rows = [(first, *HEADINGS[1:]), *(some.cells for some in games)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-
-    def line(row: Sequence[str]) -> str:
-        name, *others = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        return "  ".join((name.strip().ljust(widths[0]), *others))
-
-    return [line(row) for row in rows]
+    return aligned([(first, *HEADINGS[1:]), *(some.cells for some in games)]) if games else []

@@ -9,7 +9,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -51,6 +50,8 @@ class Curve:
 
 TEST_ACCURACY, TEST_REWARD = "Test/Accuracy", "Test/Reward"
 """Keys of the exported policy's scores, one point each."""
+SPREADS = ("std", "min", "max")
+"""Statistics in the log that show how far a point's values lie apart."""
 Line = tuple[str, str | None]
 """Behavior, and pair; None: all pairs together."""
 
@@ -70,12 +71,8 @@ class History:
     """The last step of each behavior."""
     task: dict[str, str] = field(default_factory=dict)
     """The task's names of scalars, by role: ``reward`` of a decision, its ``success``."""
-    deviations: dict[str, dict[Line, Curve]] = field(default_factory=dict)
-    """Standard deviation of the values that each point is the mean of."""
-    lows: dict[str, dict[Line, Curve]] = field(default_factory=dict)
-    """Lowest of these values, if the log has it."""
-    highs: dict[str, dict[Line, Curve]] = field(default_factory=dict)
-    """Highest of these values."""
+    spreads: dict[str, dict[str, dict[Line, Curve]]] = field(default_factory=lambda: {name: {} for name in SPREADS})
+    """Standard deviation, lowest and highest of the values that each point is the mean of, if the log has them."""
     evaluation: Json = field(default_factory=dict)
     """Content of ``evaluation.json``; empty: none."""
     part: str = "engine"
@@ -159,20 +156,19 @@ class History:
     def over_time(self) -> History:
         """The same with seconds instead of decisions; curves without times are left out."""
 
-        def timed(lines: Mapping[Line, Curve]) -> dict[Line, Curve]:
-            clocks = {line: self.seconds.get(line[0]) for line in lines}
+        def timed(curves: Mapping[str, Mapping[Line, Curve]]) -> dict[str, dict[Line, Curve]]:
             return {
-                line: Curve(np.interp(curve.x, clock.x, clock.y).tolist(), list(curve.y))
-                for line, curve in lines.items()
-                if (clock := clocks[line]) is not None and clock.x
+                key: {
+                    line: Curve(np.interp(curve.x, clock.x, clock.y).tolist(), list(curve.y))
+                    for line, curve in lines.items()
+                    if (clock := self.seconds.get(line[0], Curve())).x
+                }
+                for key, lines in curves.items()
             }
 
-        kinds = ("curves", "deviations", "lows", "highs")
-        found: dict[str, Any] = {
-            kind: {key: timed(lines) for key, lines in getattr(self, kind).items()} for kind in kinds
-        }
+        spreads = {name: timed(curves) for name, curves in self.spreads.items()}
         steps = {name: int(clock.y[-1]) for name, clock in self.seconds.items() if clock.y}
-        return replace(self, **found, steps=steps)
+        return replace(self, curves=timed(self.curves), spreads=spreads, steps=steps)
 
     def _lines(self, key: str) -> list[tuple[Line, Curve]]:
         return [(line, curve) for line, curve in self.curves.get(key, {}).items() if curve.x]
@@ -182,7 +178,7 @@ class History:
         for key, value in mapping(record.get("values")).items():
             self._curve(key, (behavior, None)).add(step, value)
         for key, statistics in mapping(record.get("statistics")).items():
-            for name, spread in (("std", self.deviations), ("min", self.lows), ("max", self.highs)):
+            for name, spread in self.spreads.items():
                 line = spread.setdefault(key, {}).setdefault((behavior, None), Curve())
                 line.add(step, mapping(statistics).get(name))
         for pair, values in mapping(record.get("pairs")).items():
@@ -211,10 +207,9 @@ class History:
         return self.curves.setdefault(key, {}).setdefault(line, Curve())
 
     def _cut(self, behavior: str, step: int) -> None:
-        spreads = (self.curves, self.deviations, self.lows, self.highs)
-        for lines in (lines for spread in spreads for lines in spread.values()):
+        for lines in (lines for curves in (self.curves, *self.spreads.values()) for lines in curves.values()):
             for (owner, _), curve in lines.items():
-                if owner == behavior and curve.x and curve.x[-1] > step:
+                if owner == behavior:
                     curve.cut(step)
         if behavior in self.seconds:
             self.seconds[behavior].cut(step)

@@ -7,9 +7,11 @@ instead of by ``rich.table``, which makes a drawing about five times cheaper.
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderResult
@@ -145,30 +147,21 @@ def state_counts(pairs: Sequence[PairMetrics]) -> str:
 
 def merge_pairs(pairs: Sequence[PairMetrics]) -> PairMetrics:
     """Pairs as one: counts and speeds added, means weighted by decisions. Its number and state have no meaning."""
-    return PairMetrics(
-        id=-1,
-        state=pairs[0].state,
-        decisions=sum(pair.decisions for pair in pairs),
-        mean_reward=_weighted_mean(pairs, lambda pair: pair.mean_reward),
-        mean_group_reward=_weighted_mean(pairs, lambda pair: pair.mean_group_reward),
-        success_rate=_weighted_mean(pairs, lambda pair: pair.success_rate),
-        decisions_per_second=sum(pair.decisions_per_second for pair in pairs),
-        episodes=sum(pair.episodes for pair in pairs),
-        validation_accuracy=max(
-            (known for pair in pairs if (known := pair.validation_accuracy) is not None), default=None
-        ),
-    )
+    sums = {name: sum(getattr(pair, name) for pair in pairs) for name in _SUMMED}
+    means = {name: _weighted_mean(pairs, name) for name in _AVERAGED}
+    scores = [pair.validation_accuracy for pair in pairs if pair.validation_accuracy is not None]
+    return PairMetrics(-1, pairs[0].state, **sums, **means, validation_accuracy=max(scores, default=None))
 
 
-def _weighted_mean(pairs: Sequence[PairMetrics], value: Callable[[PairMetrics], float | None]) -> float | None:
+_SUMMED = ("decisions", "decisions_per_second", "episodes")
+_AVERAGED = ("mean_reward", "mean_group_reward", "success_rate")
+
+
+def _weighted_mean(pairs: Sequence[PairMetrics], name: str) -> Any:
     """Mean over the pairs that have a value; unweighted if none has made a decision yet."""
-    known = [(mean, pair.decisions) for pair in pairs if (mean := value(pair)) is not None]
-    if not known:
-        return None
-    weight = sum(decisions for _, decisions in known)
-    if weight == 0:
-        return sum(mean for mean, _ in known) / len(known)
-    return sum(mean * decisions for mean, decisions in known) / weight
+    known = [pair for pair in pairs if getattr(pair, name) is not None]
+    weights = [pair.decisions for pair in known] if any(pair.decisions for pair in known) else [1] * len(known)
+    return statistics.fmean((getattr(pair, name) for pair in known), weights) if known else None
 
 
 def _pair_rows(

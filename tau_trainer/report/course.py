@@ -5,6 +5,7 @@ Each section is made from the records of one or several runs, and empty if there
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from tau_trainer.metrics import keys
@@ -52,10 +53,8 @@ def checkpoints(runs: Runs) -> Markup:
     """The checkpoints, with each learner's best one marked: by validation accuracy, otherwise by reward."""
     rows, marked = list[Sequence[object]](), set[int]()
     for run in runs:
-        by_learner: dict[str, list[SavedPolicy]] = {}
-        for policy in run.checkpoints:
-            by_learner.setdefault(policy.learner, []).append(policy)
-        for learner, saved in by_learner.items():
+        for learner, policies in itertools.groupby(run.checkpoints, lambda policy: policy.learner):
+            saved = [*policies]
             ranks = [_rank(run, policy) for policy in saved]
             best = max((rank for rank in ranks if rank is not None), default=None)
             for policy, rank in zip(saved, ranks, strict=True):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pydantic import TypeAdapter, ValidationError
+
 from tau_trainer.metrics.charts import Chart, Line
 from tau_trainer.metrics.games import HEADINGS, Games
 from tau_trainer.metrics.history import Curve, mapping, number
@@ -72,16 +74,9 @@ def _row(games: Games) -> Markup:
 
 def _games(row: Json) -> Games | None:
     """None if the file was changed and is not valid."""
-    counts = [number(row.get(name)) for name in ("won", "drawn", "lost")]
-    if not all(count is not None and count >= 0 for count in counts):
+    known = {name: value for name, value in row.items() if name != "made" or number(value) is not None}
+    try:
+        games = TypeAdapter(Games).validate_python(known)
+    except ValidationError:
         return None
-    won, drawn, lost = (int(count or 0) for count in counts)
-    made, behavior = number(row.get("made")), row.get("behavior")
-    return Games(
-        str(row.get("opponent")),
-        won,
-        drawn,
-        lost,
-        None if made is None else int(made),
-        None if behavior is None else str(behavior),
-    )
+    return games if min(games.won, games.drawn, games.lost) >= 0 else None

@@ -5,7 +5,7 @@ Each section is made from the records of one or several runs, and empty if there
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tau_trainer.metrics import keys
 from tau_trainer.metrics.format import format_percent
@@ -13,7 +13,7 @@ from tau_trainer.metrics.history import mapping, number
 from tau_trainer.report.cells import NOTHING, cut, figures, or_dash, places, plural, values_of, with_deviation
 from tau_trainer.report.chart import bar
 from tau_trainer.report.html import Markup, element, join, note, row_of, table
-from tau_trainer.report.numbers import duration
+from tau_trainer.report.numbers import Shown, duration
 from tau_trainer.report.numbers import reward as signed
 from tau_trainer.report.records import BROKEN_OFF, IN_PROGRESS, RunRecord, Runs
 
@@ -53,25 +53,12 @@ def _trainers(run: RunRecord) -> Iterator[str]:
 
 def _tiles(runs: Runs) -> Iterator[tuple[str, object]]:
     yield "decisions", f"{sum(run.decisions for run in runs):,}"
-    for name, found in (("test accuracy", _scores(runs, "accuracy")), ("test reward", _scores(runs, "reward"))):
-        if found:
-            yield name, with_deviation(found, format_percent if name == "test accuracy" else signed)
-    final = [reward for run in runs if (reward := final_reward(run)) is not None]
-    if final:
-        yield "reward of the last summary", with_deviation(final, signed)
-    groups = [reward for run in runs if (reward := last_of(run, keys.GROUP_CUMULATIVE_REWARD)) is not None]
-    if groups:
-        yield "group reward of the last summary", with_deviation(groups, signed)
-    speeds = [speed for run in runs if (speed := _speed(run)) is not None]
-    if speeds:
-        yield "decisions a second", with_deviation(speeds, lambda one: f"{one:,.0f}")
+    for name in _MEASURES:
+        if (text := _measured(runs, name)) != "-":
+            yield name, text
     yield "time", duration(sum(run.seconds for run in runs))
     faults = sum(sum(run.faults.values()) for run in runs)
     yield "faults", f"{faults:,}" if faults else "none"
-
-
-def _scores(runs: Runs, name: str) -> list[float]:
-    return [score for run in runs if (score := number(run.evaluation.get(name))) is not None]
 
 
 def final_reward(run: RunRecord) -> float | None:
@@ -89,32 +76,40 @@ def _speed(run: RunRecord) -> float | None:
     return last_of(run, keys.DECISIONS_PER_SECOND) if speed is None else speed
 
 
+_MEASURES: dict[str, tuple[Callable[[RunRecord], float | None], Shown]] = {
+    "test accuracy": (lambda run: number(run.evaluation.get("accuracy")), format_percent),
+    "test reward": (lambda run: number(run.evaluation.get("reward")), signed),
+    "reward of the last summary": (final_reward, signed),
+    "group reward of the last summary": (lambda run: last_of(run, keys.GROUP_CUMULATIVE_REWARD), signed),
+    "decisions a second": (_speed, lambda speed: f"{speed:,.0f}"),
+}
+"""A run's numbers, each with its format."""
+
+
+def _measured(runs: Runs, name: str) -> str:
+    """Mean and deviation of a measure over the runs that have it; a dash if none has."""
+    measure, text = _MEASURES[name]
+    values = [value for run in runs if (value := measure(run)) is not None]
+    return with_deviation(values, text) if values else "-"
+
+
 def runs(runs: Runs) -> Markup:
     """Several runs side by side, with mean and deviation, and the settings that differ."""
     if len(runs) == 1:
         return NOTHING
+    names = ("reward of the last summary", "test accuracy", "decisions a second")
     rows: list[Sequence[object]] = [
         (
             run.name,
             run.outcome,
             run.provenance.get("seed", "-"),
             f"{run.decisions:,}",
-            or_dash(final_reward(run), signed),
-            format_percent(number(run.evaluation.get("accuracy"))),
-            or_dash(_speed(run), lambda speed: f"{speed:,.0f}"),
+            *(_measured([run], name) for name in names),
             duration(run.seconds),
         )
         for run in runs
     ]
-    final = [reward for run in runs if (reward := final_reward(run)) is not None]
-    accuracy = _scores(runs, "accuracy")
-    speed = [known for run in runs if (known := _speed(run)) is not None]
-    summed: list[object] = ["mean ± standard deviation", "", "", ""]
-    summed += [
-        with_deviation(values, text) if values else "-"
-        for values, text in ((final, signed), (accuracy, format_percent))
-    ]
-    summed += [with_deviation(speed, lambda value: f"{value:,.0f}") if speed else "-", ""]
+    summed = ("mean ± standard deviation", "", "", "", *(_measured(runs, name) for name in names), "")
     head = ("run", "outcome", "seed", "decisions", "last reward", "test accuracy", "decisions/s", "time")
     body = figures(head, [*rows, summed], [len(rows)])
     return join([body, _differences(runs)])

@@ -15,6 +15,7 @@ from typing import Any
 
 from tau_trainer import plugins
 from tau_trainer.errors import SettingsError, TauError
+from tau_trainer.evaluation.play import Say
 from tau_trainer.metrics.format import format_milliseconds
 from tau_trainer.search.scaling import Probe, Scaling, scaled
 from tau_trainer.search.speed import LargestMessages, Speed, speed_of
@@ -88,7 +89,32 @@ class Advice:
     """Gradient steps per decision, of the algorithm for slow games, that fit into the time of the game."""
 
 
-class Adviser(Stoppable):
+class Measuring(Stoppable):
+    """Plays a game with random actions, and collects the messages of its first play.
+
+    Args:
+        settings: settings of the run, with a seed.
+        seconds: total seconds of play and learning, without the time to start engines.
+        say: called with sentences for the user.
+    """
+
+    def __init__(self, settings: RunSettings, seconds: float, say: Say = lambda text: None) -> None:
+        self._settings, self._seconds, self._say = settings, seconds, say
+        self._tell: Tell = lambda *_: None
+        self._seen = LargestMessages()
+
+    def _speed(self, name: str, settings: RunSettings, engines: int, seconds: float) -> Speed | None:
+        """Play for ``seconds`` and report the progress of ``name``; None if there was no result."""
+
+        def look(share: float) -> bool:
+            self._tell(name, share, "plays" if share else "starts")
+            return not self.stopped
+
+        seen = self._seen if not self._seen.shown else None
+        return speed_of(settings, engines, seconds, seen=seen, look=look, say=self._say)
+
+
+class Adviser(Measuring):
     """Measures a game and the trainers that may learn it.
 
     Args:
@@ -99,19 +125,19 @@ class Adviser(Stoppable):
         say: called with sentences for the user.
     """
 
+    measured: Measured
+    """The measurements so far, once the game has been played."""
+
     def __init__(
         self,
         settings: RunSettings,
         candidates: Mapping[str, RunSettings],
         refused: Mapping[str, str],
         seconds: float,
-        say: Callable[[str], None] = lambda text: None,
+        say: Say = lambda text: None,
     ) -> None:
-        self.measured: Measured | None = None
-        self._settings, self._candidates, self._refused = settings, candidates, refused
-        self._seconds, self._say = seconds, say
-        self._tell: Tell = lambda *_: None
-        self._seen = LargestMessages()
+        super().__init__(settings, seconds, say)
+        self._candidates, self._refused = candidates, refused
         self._engines = engines_of(settings)
 
     def run(self, tell: Tell = lambda *_: None) -> Measured:
@@ -138,22 +164,7 @@ class Adviser(Stoppable):
         return found
 
     def _play(self, name: str, settings: RunSettings, engines: int, share: float = _EACH) -> Speed | None:
-        if self.stopped:
-            return None
-        seen = self._seen if not self._seen.shown else None
-
-        def look(share: float) -> bool:
-            self._tell(name, share, "plays" if share else "starts")
-            return not self.stopped
-
-        speed = speed_of(
-            settings,
-            engines,
-            share * self._seconds,
-            seen=seen,
-            look=look,
-            say=self._say,
-        )
+        speed = None if self.stopped else self._speed(name, settings, engines, share * self._seconds)
         if speed is not None:
             self._tell(name, 1.0, f"{speed.rate:,.0f} decisions a second")
         return speed
@@ -162,7 +173,6 @@ class Adviser(Stoppable):
         """Measure the time of gradient steps with these settings."""
         if self.stopped:
             return
-        assert self.measured is not None
         self._tell(f"learning ({name})", 0.0, "learning from the game's observations")
         costs = self.running(Costs(self._seen.shown, _EACH * self._seconds))
         try:
@@ -181,7 +191,6 @@ class Adviser(Stoppable):
         """The number that is worth it; None if no more than the first are possible."""
         if self.stopped or (most is not None and most <= first):
             return None
-        assert self.measured is not None
         known = [Probe(first, self.measured.game.rate)]
         probes = 0
 
@@ -196,30 +205,28 @@ class Adviser(Stoppable):
         return found if any(not probe.failure for probe in found.probes[1:]) else None
 
     def _with_engines(self, count: int) -> Probe:
-        try:
-            speed = self._play(f"{count} engines", self._settings, count)
-        except TauError as error:
-            return Probe(count, failure="error", text=str(error))
-        return Probe(count, failure="ended") if speed is None else Probe(count, speed.rate)
+        return self._tried(f"{count} engines", count, self._settings, count)
 
     def _with_areas(self, count: int) -> Probe:
         """The speed with this number of training areas in each engine, if the game supports them."""
-        assert self.measured is not None
-        env, game = self._settings.env_settings, self.measured.game
         settings = self._settings.having(env_settings={"num_areas": count})
+        more = 0.5 * (count / self._settings.env_settings.num_areas - 1.0)
+        return self._tried(f"{count} areas", count, settings, self._engines, (1.0 + more) * self.measured.game.agents)
+
+    def _tried(self, name: str, count: int, settings: RunSettings, engines: int, agents: float = 0.0) -> Probe:
+        """The speed with ``count`` engines or areas, which need at least ``agents`` decisions in an exchange."""
         try:
-            speed = self._play(f"{count} areas", settings, self._engines)
+            speed = self._play(name, settings, engines)
         except TauError as error:
             return Probe(count, failure="error", text=str(error))
         if speed is None:
             return Probe(count, failure="ended")
-        if speed.agents < (1.0 + 0.5 * (count / env.num_areas - 1.0)) * game.agents:
+        if speed.agents < agents:
             return Probe(count, failure="error", text="it has no more agents than before")
         return Probe(count, speed.rate)
 
     def _quicken(self) -> None:
         """Measure whether a higher time scale is faster."""
-        assert self.measured is not None
         scale = _QUICKER * self._settings.engine_settings.time_scale
         quick = self._settings.having(engine_settings={"time_scale": scale})
         speed = self._play(f"time scale {scale:g}", quick, self._engines)
@@ -229,7 +236,6 @@ class Adviser(Stoppable):
 
     def advice(self) -> Advice:
         """The recommendation from the measurements."""
-        assert self.measured is not None
         reasons = [reasons_for_ppo(spec, self._settings.of_behavior(spec.short_name)) for spec in self._seen.shown]
         return advice_of(self.measured, self._settings, self._candidates, frozenset().union(*reasons))
 

@@ -5,20 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tau_trainer.errors import TauError
-from tau_trainer.evaluation.play import Say
-from tau_trainer.search.advice import (
-    Tell,
-    algorithm_of,
-    room_of,
-)
-from tau_trainer.search.speed import (
-    LargestMessages,
-    Speed,
-    speed_of,
-)
+from tau_trainer.search.advice import Measuring, Tell, algorithm_of, room_of
+from tau_trainer.search.speed import Speed
 from tau_trainer.search.stillness import Costs, Shown
-from tau_trainer.search.stopping import Stoppable
-from tau_trainer.settings import RunSettings
 from tau_trainer.training.advice import SLOW, USUAL, reasons_for_ppo
 from tau_trainer.training.starting import (
     Announced,
@@ -33,7 +22,7 @@ _SILENT = (
 _TOO_SLOW = "The game was too slow to be measured in that time; `tau-train advise` takes longer."
 
 
-class FirstLook(Stoppable):
+class FirstLook(Measuring):
     """Plays a game on one engine with random actions, and learns a little from the experience.
 
     Args:
@@ -42,9 +31,6 @@ class FirstLook(Stoppable):
         say: called with sentences for the user.
     """
 
-    def __init__(self, settings: RunSettings, seconds: float, say: Say = lambda text: None) -> None:
-        self._settings, self._seconds, self._say = settings, seconds, say
-
     def run(self, tell: Tell = lambda *_: None) -> list[Announced]:
         """The behaviors with suitable trainer types; if it was stopped, the behaviors seen so far.
 
@@ -52,32 +38,16 @@ class FirstLook(Stoppable):
 
         Raises TauError: the game cannot be played, or no agent asked for a decision.
         """
-        seen = LargestMessages()
-
-        def look(share: float) -> bool:
-            tell("the game", share, "plays" if share else "starts")
-            return not self.stopped
-
-        settings, half = self._settings, self._seconds / 2
-        game = speed_of(
-            settings,
-            1,
-            half,
-            seen=seen,
-            look=look,
-            say=self._say,
-        )
-        if not seen.shown and not self.stopped:
+        self._tell, settings = tell, self._settings
+        game, shown = self._speed("the game", settings, 1, self._seconds / 2), self._seen.shown
+        if not shown and not self.stopped:
             raise TauError(_SILENT)
-        behaviors = announced(
-            seen.shown,
-            settings.env_settings.env_path,
-        )
+        behaviors = announced(shown, settings.env_settings.env_path)
         single = [behavior for behavior in behaviors if not behavior.groups]
         if not single or self.stopped:
             return behaviors
         tell("learning", 0.0, "learning from what the game shows")
-        trainer, why = self._algorithm(game, seen.shown, single)
+        trainer, why = self._algorithm(game, shown, single)
         suited = {behavior.name: replace(behavior, trainer=trainer, why=why) for behavior in single}
         return [suited.get(each.name, each) for each in behaviors]
 

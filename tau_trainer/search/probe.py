@@ -39,8 +39,6 @@ class Prober(Stoppable):
         sizes: returns settings by place, for a size.
         seconds: seconds to measure.
         limit_s: maximum seconds of a probe, from its start.
-        on_start: called with each size before it is tried.
-        on_end: called with each probe at its end.
     """
 
     def __init__(
@@ -50,21 +48,12 @@ class Prober(Stoppable):
         *,
         seconds: float = 3.0,
         limit_s: float = 120.0,
-        on_start: Callable[[int], None] = lambda size: None,
-        on_end: Callable[[Probe], None] = lambda probe: None,
     ) -> None:
         self._settings, self._sizes = settings, sizes
         self._seconds, self._limit_s = seconds, limit_s
-        self._on_start, self._on_end = on_start, on_end
 
     def __call__(self, size: int) -> Probe:
         """Try a size. Raises nothing: errors become the probe's failure."""
-        self._on_start(size)
-        probe = self._tried(size)
-        self._on_end(probe)
-        return probe
-
-    def _tried(self, size: int) -> Probe:
         try:
             sizes = dict(self._sizes(size))
             sizes |= {("behaviors", name, "max_steps"): _EVER for name in self._settings.behaviors}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Union
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import BeforeValidator, Discriminator, Tag, model_validator
+from pydantic import model_validator
 from typing_extensions import override
 
 from tau_trainer.settings.kinds import (
-    TAG,
     Float,
     Fraction,
     NaturalFloat,
@@ -17,7 +16,7 @@ from tau_trainer.settings.kinds import (
     PositiveInt,
     Section,
     invalid,
-    unknown_choice,
+    one_of,
 )
 from tau_trainer.settings.schedules import FractionSchedule, at
 
@@ -197,22 +196,9 @@ NOISES: dict[str, type[ExplorationSettings]] = {
 """Noises on continuous actions."""
 
 
-def _tag(value: object) -> str:
-    return f"{TAG}{value.get('type') if isinstance(value, Mapping) else getattr(value, 'type', '')}"
-
-
 def by_type(table: Mapping[str, type[ExplorationSettings]]) -> Any:
     """The annotation of a key whose ``type`` selects a class of ``table``."""
-
-    def known(value: object) -> object:
-        if isinstance(value, ExplorationSettings) or (isinstance(value, Mapping) and value.get("type") in table):
-            return value
-        if not isinstance(value, Mapping) or "type" not in value:
-            raise invalid(f"has no type; known: {', '.join(table)}")
-        raise unknown_choice("has an unknown type", value["type"], table)
-
-    members = tuple(Annotated[settings, Tag(TAG + name)] for name, settings in table.items())
-    return Annotated[Union[members], Discriminator(_tag), BeforeValidator(known)]  # noqa: UP007 made at run time
+    return one_of("type", table)
 
 
 ValueExploration = ExplorationSettings

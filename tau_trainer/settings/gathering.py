@@ -5,10 +5,11 @@ A cell that is not in the table works. ``docs/architecture.md`` shows all of it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tau_trainer import plugins
 from tau_trainer.settings.document import Document, Location
@@ -116,10 +117,6 @@ def check_trainable(findings: Iterator[Finding]) -> None:
     problems.raise_if_any()
 
 
-def _types(*names: str) -> _Finder:
-    return lambda trainer: [("trainer_type",)] if trainer.trainer_type in names else []
-
-
 def _foreign(trainer: TrainerSettings) -> Sequence[Location]:
     return [] if trainer.trainer_type in plugins.own("trainers") else [("trainer_type",)]
 
@@ -129,14 +126,16 @@ def _with_replay(found: _Finder) -> _Finder:
     return lambda trainer: found(trainer) if trainer.hyperparameters.replays else []
 
 
-def _changed(*key: str) -> _Finder:
-    """This key of a behavior, if it has another value than its default."""
+def _changed(*keys: str) -> Callable[[Section], Sequence[Location]]:
+    """Those of these dotted keys that have other values than their defaults."""
 
-    def found(trainer: TrainerSettings) -> Sequence[Location]:
-        section: Section = trainer
-        for part in key[:-1]:
-            section = getattr(section, part)
-        return [key] if key[-1] in type(section).model_fields and section.changed(key[-1]) else []
+    def found(settings: Section) -> Sequence[Location]:
+        asked = list[Location]()
+        for *sections, key in (dotted.split(".") for dotted in keys):
+            section: Section = functools.reduce(getattr, sections, settings)
+            if key in type(section).model_fields and section.changed(key):
+                asked.append((*sections, key))
+        return asked
 
     return found
 
@@ -173,9 +172,19 @@ def _written(*keys: str) -> Callable[[RunSettings], Sequence[Location]]:
     return lambda file: [(key,) for key in keys if key in file.model_fields_set]
 
 
-def _keys(*keys: str) -> _Finder:
-    """Those of these keys of a behavior that have other values than their defaults."""
-    return lambda trainer: [(key,) for key in keys if trainer.changed(key)]
+def _listed(keys: Sequence[str]) -> str:
+    return ", ".join(f"`{key}`" for key in keys)
+
+
+def _types(blanks: Mapping[Way, str], *names: str) -> Row[TrainerSettings]:
+    """The row of these trainer types."""
+    here = [("trainer_type",)]
+    return Row(_listed(names), lambda trainer: here if trainer.trainer_type in names else [], blanks)
+
+
+def _keys(blanks: Mapping[Way, str], *keys: str) -> Row[Any]:
+    """The row of these dotted keys, for other values than their defaults."""
+    return Row(_listed(keys), _changed(*keys), blanks)
 
 
 _NUMBERS = ("hyperparameters",)
@@ -203,44 +212,34 @@ _LEARNS_REPLAY = {**_LEARNS_ONLINE, Way.SERVER: _NO_ROLLOUTS}
 
 
 TABLE: tuple[Row[TrainerSettings], ...] = (
-    Row("`ppo`", _types("ppo"), {Way.RECORDINGS: _NOTHING_RECORDED}),
-    Row("`a2c`", _types("a2c"), _LEARNS_ONLINE),
-    Row("`poca`, `mappo`", _types("poca", "mappo"), {**_LEARNS_ONLINE, Way.TENSORS: _NO_GROUPS}),
-    Row(
-        "`dqn`, `sac`, `sac_ln`, `ddpg`, `td3`",
-        _types("dqn", "sac", "sac_ln", "ddpg", "td3"),
-        {**_LEARNS_REPLAY, Way.RANKS: _ALONE},
-    ),
-    Row("`iqn`", _types("iqn"), {**_LEARNS_REPLAY, Way.RANKS: _ALONE, Way.DEVICES: _ALONE}),
-    Row("`maddpg`", _types("maddpg"), {**_LEARNS_REPLAY, Way.TENSORS: _NO_GROUPS, Way.DEVICES: _ALONE}),
-    Row(
-        "`bc`, `iql`, `awac`",
-        _types("bc", "iql", "awac"),
+    _types({Way.RECORDINGS: _NOTHING_RECORDED}, "ppo"),
+    _types(_LEARNS_ONLINE, "a2c"),
+    _types({**_LEARNS_ONLINE, Way.TENSORS: _NO_GROUPS}, "poca", "mappo"),
+    _types({**_LEARNS_REPLAY, Way.RANKS: _ALONE}, "dqn", "sac", "sac_ln", "ddpg", "td3"),
+    _types({**_LEARNS_REPLAY, Way.RANKS: _ALONE, Way.DEVICES: _ALONE}, "iqn"),
+    _types({**_LEARNS_REPLAY, Way.TENSORS: _NO_GROUPS, Way.DEVICES: _ALONE}, "maddpg"),
+    _types(
         {
             **dict.fromkeys((Way.ENGINES, Way.ACTORS, Way.POPULATION, Way.TENSORS), _RECORDED),
             **{Way.DEVICES: _ALONE, Way.SERVER: _NO_ROLLOUTS},
             Way.PAIRS: "is {type}, which learns from recordings, but `parallel` trains pairs; use `learn`",
         },
+        *("bc", "iql", "awac"),
     ),
     Row("of other packages", _foreign, {Way.POPULATION: _ONE_COMPUTATION, Way.TENSORS: _ON_TENSORS}),
     Row("of other packages, with a replay memory", _with_replay(_foreign), {Way.SERVER: _NO_ROLLOUTS}),
-    Row(
-        "`agents`, `to_train`, `player`",
-        _keys("agents", "to_train", "player"),
-        _WITHOUT_COPIES,
-    ),
-    Row(
-        "`network_settings.memory`",
-        _changed("network_settings", "memory"),
+    _keys(_WITHOUT_COPIES, "agents", "to_train", "player"),
+    _keys(
         {
             Way.POPULATION: _NOT_TOGETHER,
             Way.RANKS: _SEQUENCES,
             Way.DEVICES: _SEQUENCES,
         },
+        "network_settings.memory",
     ),
     Row(
         "`network_settings.memory`, with a replay memory",
-        _with_replay(_changed("network_settings", "memory")),
+        _with_replay(_changed("network_settings.memory")),
         {Way.TENSORS: "is supported on tensors only with ppo and a2c; remove it"},
     ),
     Row(
@@ -262,14 +261,15 @@ TABLE: tuple[Row[TrainerSettings], ...] = (
         _no_extrinsic,
         {Way.TENSORS: "has no extrinsic, which is required on tensors; add it, with strength: 0 if not used"},
     ),
-    Row(
-        "`behavioral_cloning`",
-        _keys("behavioral_cloning"),
-        {Way.TENSORS: _FOR_ENGINES, Way.POPULATION: _OWN_REWARD, Way.SERVER: _NOT_SERVED},
+    _keys(
+        {
+            Way.TENSORS: _FOR_ENGINES,
+            Way.POPULATION: _OWN_REWARD,
+            Way.SERVER: _NOT_SERVED,
+        },
+        "behavioral_cloning",
     ),
-    Row(
-        "`self_play`",
-        _keys("self_play"),
+    _keys(
         {
             Way.ACTORS: "needs execution: sync, where one process knows which team learns; remove it, or change "
             "execution",
@@ -278,33 +278,25 @@ TABLE: tuple[Row[TrainerSettings], ...] = (
             Way.PAIRS: "is for teams in a game, but `parallel` trains pairs at a task; use `learn`",
             Way.SERVER: _NOT_SERVED,
         },
+        "self_play",
     ),
-    Row(
-        "`time_horizon`, `save_param_only`, `threaded`",
-        _keys("time_horizon", "save_param_only", "threaded"),
-        {Way.TENSORS: _FOR_ENGINES},
+    _keys({Way.TENSORS: _FOR_ENGINES}, "time_horizon", "save_param_only", "threaded"),
+    _keys(
+        {
+            Way.TENSORS: _FOR_ENGINES,
+            Way.POPULATION: _NOT_TOGETHER,
+            Way.SERVER: _NOT_SERVED,
+        },
+        "hyperparameters.shrink_at",
     ),
-    Row(
-        "`hyperparameters.shrink_at`",
-        _changed(*_NUMBERS, "shrink_at"),
-        {Way.TENSORS: _FOR_ENGINES, Way.POPULATION: _NOT_TOGETHER, Way.SERVER: _NOT_SERVED},
-    ),
-    *(
-        Row(f"`hyperparameters.{key}`", _changed(*_NUMBERS, key), {Way.POPULATION: _NOT_TOGETHER})
-        for key in ("target_kl", "layer_statistics")
-    ),
+    _keys({Way.POPULATION: _NOT_TOGETHER}, "hyperparameters.target_kl"),
+    _keys({Way.POPULATION: _NOT_TOGETHER}, "hyperparameters.layer_statistics"),
     Row("`hyperparameters.optimizer: nadam`", _valued("optimizer", "nadam"), {Way.POPULATION: _NOT_TOGETHER}),
     Row("`hyperparameters.updates_per_buffer: 2`", _valued("updates_per_buffer", 2), {Way.TENSORS: _FOR_ENGINES}),
-    *(
-        Row(f"`hyperparameters.{key}`", _changed(*_NUMBERS, key), {Way.TENSORS: _NOT_ON_TENSORS})
-        for key in ("prioritized", "hindsight")
-    ),
+    _keys({Way.TENSORS: _NOT_ON_TENSORS}, "hyperparameters.prioritized"),
+    _keys({Way.TENSORS: _NOT_ON_TENSORS}, "hyperparameters.hindsight"),
     Row("`hyperparameters.n_step` above 1", _sums_rewards, {Way.TENSORS: _NOT_ON_TENSORS}),
-    Row(
-        "`hyperparameters.noisy`",
-        _changed(*_NUMBERS, "noisy"),
-        {Way.TENSORS: _NOT_ON_TENSORS, Way.DEVICES: _IN_ONE_PROCESS},
-    ),
+    _keys({Way.TENSORS: _NOT_ON_TENSORS, Way.DEVICES: _IN_ONE_PROCESS}, "hyperparameters.noisy"),
     Row(
         "`hyperparameters.exploration.type: boltzmann_gumbel`, `ornstein_uhlenbeck`",
         _with_state,
@@ -319,7 +311,7 @@ TABLE: tuple[Row[TrainerSettings], ...] = (
 """What behaviors ask for, in the order of the documentation. If several ways of a run lack it, the first says so."""
 KEYS: tuple[Row[RunSettings], ...] = (
     Row(
-        ", ".join(f"`{key}`" for key in RunSettings.for_engines),
+        _listed(RunSettings.for_engines),
         _written(*RunSettings.for_engines),
         {Way.TENSORS: "is for engines, but the file has a batched environment; remove it"},
     ),
@@ -334,18 +326,16 @@ KEYS: tuple[Row[RunSettings], ...] = (
         lambda file: [("env_settings", "env_args")] if file.env_settings.env_args else [],
         {Way.POPULATION: "is for engines, but --env {env} starts none; remove it (--env-args)"},
     ),
-    Row(
-        "`devices`",
-        lambda file: [("devices",)] if file.devices > 1 else [],
+    _keys(
         {Way.POPULATION: "is for several processes, but --env {env} trains all pairs in one; remove it (--devices)"},
+        "devices",
     ),
-    Row(
-        "`collection.deterministic`",
-        lambda file: [("collection", "deterministic")] if file.collection.deterministic else [],
+    _keys(
         {
             Way.ACTORS: "needs execution: sync; with async, set async_trainer.mode: lock_step to let actors and "
             "learning take turns",
         },
+        "collection.deterministic",
     ),
 )
 """What the whole file asks for."""

@@ -6,12 +6,12 @@ ML-Agents refuses ``1e4`` as a whole number and reads the text ``'false'`` as tr
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, Union
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, GetCoreSchemaHandler, Tag
 from pydantic_core import CoreSchema, PydanticCustomError
 
 TAG = "\0"
@@ -63,6 +63,35 @@ def invalid(text: str) -> PydanticCustomError:
 def unknown_choice(text: str, given: object, known: Iterable[str]) -> PydanticCustomError:
     """The error for a name that is not one of ``known``; the message suggests one of them."""
     return PydanticCustomError("unknown_choice", "{text}", {"text": text, "given": str(given), "known": [*known]})
+
+
+def one_of(
+    key: str,
+    members: Mapping[str, Any],
+    others: Mapping[str, Any] | None = None,
+    kind: Callable[[Any], str] = lambda value: "",
+    missing: str = "",
+) -> Any:
+    """The annotation of a value that is a section, whose ``key`` names one of ``members``, or one of ``others``.
+
+    ``kind``: returns the name of a value without that key; ``missing``: the message for a mapping without it.
+    """
+    every = {**members, **(others or {})}
+
+    def name(value: object) -> str:
+        given = value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
+        return kind(value) if given is None else str(given)
+
+    def known(value: object) -> object:
+        if name(value) in every:
+            return value
+        if isinstance(value, Mapping) and value.get(key) is not None:
+            raise unknown_choice(f"has an unknown {key}", value[key], members)
+        raise invalid(missing or f"has no {key}; known: {', '.join(members)}")
+
+    parts: Any = tuple(Annotated[member, Tag(TAG + name)] for name, member in every.items())
+    union: Any = Union[parts]  # noqa: UP007 made at run time
+    return Annotated[union, Discriminator(lambda value: TAG + name(value)), BeforeValidator(known)]
 
 
 @dataclass(frozen=True)

@@ -256,10 +256,11 @@ class Outlook:
                 yield replay, "has no effect with save_param_only"
         if self._settings.execution == "async" and self._rollouts:
             yield from self._unused("rollouts, which all actors fill together", async_trainer=_REPLAYED)
-        path, godot = self._settings.env_settings.place, self._settings.env_settings.godot
+        env = self._settings.env_settings
+        path, godot = env.place, env.godot
         if godot:
             yield from self._parameters("a Godot game receives no parameters")
-            started = not self._settings.env_settings.awaited
+            started = not env.awaited
             unused = tuple(key for key in SENT if key != "time_scale" or not started)
             yield from self._unused("Godot games, which receive no such setting", engine_settings=unused)
             if not started:
@@ -271,7 +272,7 @@ class Outlook:
             port = 11008 if godot else 5004
             yield from self._unused("the editor", env_settings=_BUILD, engine_settings=_PLAYER)
             yield from self._unused(f"the editor, which always connects to port {port}", env_settings=("base_port",))
-        elif self._settings.env_settings.attached:
+        elif env.attached:
             yield from self._unused("attach:MAX", env_settings=_BUILD, engine_settings=_PLAYER)
         elif path.startswith(HEADLESS_PREFIX):
             yield from self._unused("the headless engine", engine_settings=_PLAYER + (() if godot else SENT))

@@ -9,11 +9,11 @@ A curriculum of a single lesson (the form in which ``mlagents-learn`` writes con
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from tau_trainer.settings.kinds import TAG, Bool, Float, NaturalInt, Section, Text, Whole, invalid, unknown_choice
+from tau_trainer.settings.kinds import Bool, Float, NaturalInt, Section, Text, Whole, invalid, one_of
 
 
 class _Seeded(Section):
@@ -101,8 +101,6 @@ class ConstantSampler(Section):
 SamplerSettings = UniformSampler | GaussianSampler | MultiRangeUniformSampler
 """How an engine draws a parameter's value."""
 
-_SAMPLER_TYPES = ("uniform", "gaussian", "multirangeuniform", "constant")
-
 
 class CompletionCriteria(Section):
     """When a lesson ends."""
@@ -127,46 +125,35 @@ class CompletionCriteria(Section):
         return self
 
 
-def _value_tag(value: object) -> str:
-    if isinstance(value, Mapping):
-        kind = "curriculum" if "curriculum" in value else str(value.get("sampler_type"))
-        return TAG + (kind if kind in (*_SAMPLER_TYPES, "curriculum") else "other")
-    return TAG + str(getattr(value, "sampler_type", "curriculum" if isinstance(value, Curriculum) else "number"))
-
-
-class _Unreadable(Section):
-    """A mapping that is neither a sampler nor a curriculum."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse(cls, value: Mapping[str, object]) -> object:
-        """Raise an error that names the missing or unknown key."""
-        given = value.get("sampler_type")
-        if given is None:
-            raise invalid("is neither a number nor a sampler nor a curriculum; a sampler needs the key sampler_type")
-        raise unknown_choice("has an unknown sampler_type", given, _SAMPLER_TYPES)
-
-
 def _number_of(value: ConstantSampler) -> float:
     """The number of a constant sampler, which is sent as a number."""
     return value.sampler_parameters.value
 
 
-_Number = Annotated[Float, Tag(TAG + "number")]
-_Uniform = Annotated[UniformSampler, Tag(TAG + "uniform")]
-_Gaussian = Annotated[GaussianSampler, Tag(TAG + "gaussian")]
-_MultiRange = Annotated[MultiRangeUniformSampler, Tag(TAG + "multirangeuniform")]
-_Constant = Annotated[ConstantSampler, AfterValidator(_number_of), Tag(TAG + "constant")]
-_Other = Annotated[_Unreadable, Tag(TAG + "other")]
+def _kind(value: object) -> str:
+    """The kind of a value without a sampler_type."""
+    if isinstance(value, Mapping):
+        return "curriculum" if "curriculum" in value else ""
+    return "curriculum" if isinstance(value, Curriculum) else "number"
+
+
+def _any_of(**others: Any) -> Any:
+    """The annotation of a sampler, or of one of ``others``."""
+    samplers = {
+        "uniform": UniformSampler,
+        "gaussian": GaussianSampler,
+        "multirangeuniform": MultiRangeUniformSampler,
+        "constant": Annotated[ConstantSampler, AfterValidator(_number_of)],
+    }
+    missing = "is neither a number nor a sampler nor a curriculum; a sampler needs the key sampler_type"
+    return one_of("sampler_type", samplers, others, _kind, missing)
+
 
 LessonValue = float | SamplerSettings
 """Values of a lesson."""
 
 if not TYPE_CHECKING:
-    LessonValue = Annotated[
-        _Number | _Uniform | _Gaussian | _MultiRange | _Constant | _Other,
-        Discriminator(_value_tag),
-    ]
+    LessonValue = _any_of(number=Float)
 
 
 class Lesson(Section):
@@ -206,9 +193,4 @@ AnyParameter = float | SamplerSettings | Curriculum
 """One entry of ``environment_parameters``, after reading."""
 
 if not TYPE_CHECKING:
-    _Lessons = Annotated[Curriculum, Tag(TAG + "curriculum")]
-    AnyParameter = Annotated[
-        _Number | _Uniform | _Gaussian | _MultiRange | _Constant | _Other | _Lessons,
-        Discriminator(_value_tag),
-        AfterValidator(_single),
-    ]
+    AnyParameter = Annotated[_any_of(number=Float, curriculum=Curriculum), AfterValidator(_single)]

@@ -9,11 +9,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag, TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, TypeAdapter
 
-from tau_trainer.settings.kinds import TAG, Fraction, NaturalFloat, PositiveFloat, Section, invalid, unknown_choice
+from tau_trainer.settings.kinds import Fraction, NaturalFloat, PositiveFloat, Section, invalid, one_of
 
 
 class ScheduleSettings(Section):
@@ -57,7 +57,7 @@ class InverseSettings(ScheduleSettings):
 
 Scheduled = float | tuple[tuple[float, float], ...] | ScheduleSettings
 """A number, points, or a formula."""
-_MODES = "exponential", "inverse"
+_MODES = {"exponential": ExponentialSettings, "inverse": InverseSettings}
 
 
 def at(number: Scheduled, t: float) -> float:
@@ -89,23 +89,12 @@ def _in_order(points: tuple[tuple[float, float], ...]) -> tuple[tuple[float, flo
     return points
 
 
-def _known(value: object) -> object:
+def _pairs(value: object) -> object:
     if isinstance(value, list | tuple) and not all(isinstance(each, list | tuple) and len(each) == 2 for each in value):
         raise invalid(
             "must be a number, or points [step, value] such as [[0, 3e-4], [1e6, 1e-5]], or a mapping with a mode"
         )
-    if isinstance(value, Mapping) and "mode" not in value:
-        raise invalid(f"has no mode; known: {', '.join(_MODES)}")
-    if isinstance(value, Mapping) and value["mode"] not in _MODES:
-        raise unknown_choice("has an unknown mode", value["mode"], _MODES)
     return value
-
-
-def _tag(value: object) -> str:
-    if isinstance(value, list | tuple):
-        return f"{TAG}points"
-    mode = value.get("mode") if isinstance(value, Mapping) else getattr(value, "mode", "number")
-    return f"{TAG}{mode}"
 
 
 def _schedule_of(number: Any) -> Any:
@@ -118,14 +107,14 @@ def _schedule_of(number: Any) -> Any:
                 reader.validate_python(end)
         return value
 
-    members: Any = (
-        Annotated[number, Tag(f"{TAG}number")],
-        Annotated[tuple[tuple[NaturalFloat, number], ...], AfterValidator(_in_order), Tag(f"{TAG}points")],
-        Annotated[ExponentialSettings, Tag(f"{TAG}exponential")],
-        Annotated[InverseSettings, Tag(f"{TAG}inverse")],
+    points = Annotated[tuple[tuple[NaturalFloat, number], ...], BeforeValidator(_pairs), AfterValidator(_in_order)]
+    schedule = one_of(
+        "mode",
+        _MODES,
+        {"number": number, "points": points},
+        lambda value: "points" if isinstance(value, list | tuple) else "" if isinstance(value, Mapping) else "number",
     )
-    union: Any = Union[members]  # noqa: UP007 made at run time
-    return Annotated[union, Discriminator(_tag), BeforeValidator(_known), AfterValidator(between)]
+    return Annotated[schedule, AfterValidator(between)]
 
 
 PositiveSchedule = Scheduled

@@ -51,14 +51,18 @@ def mean_reward(run: RunRecord) -> tuple[float, float | None, str] | None:
     return _last(run, keys.CUMULATIVE_REWARD, "of the episodes") or decided
 
 
-def group_reward(run: RunRecord) -> tuple[float, float | None, str] | None:
-    """Mean, deviation and source of the rewards of agents' groups; None if no group gets any."""
-    return _last(run, keys.GROUP_CUMULATIVE_REWARD, "of the episodes of groups")
+def _scores(run: RunRecord) -> Iterator[tuple[str, str, str]]:
+    """Key, value in the format of leaderboards on the Hub (``200.53 +/- 30.10``), and source of the mean rewards."""
+    of_groups = _last(run, keys.GROUP_CUMULATIVE_REWARD, "of the episodes of groups")
+    for key, score in (("mean_reward", mean_reward(run)), ("mean_group_reward", of_groups)):
+        if score is not None:
+            mean, deviation, source = score
+            yield key, f"{mean:.3f}" if deviation is None else f"{mean:.2f} +/- {deviation:.2f}", source
 
 
 def _last(run: RunRecord, key: str, of_what: str) -> tuple[float, float | None, str] | None:
     for behavior, curve in run.history.overall(key).items():
-        spread = run.history.deviations.get(key, {}).get((behavior, None))
+        spread = run.history.spreads["std"].get(key, {}).get((behavior, None))
         known = spread is not None and spread.x and spread.x[-1] == curve.x[-1]
         deviation = spread.y[-1] if spread is not None and known else None
         return curve.y[-1], deviation, f"{of_what} in the last summary of training, exploration included"
@@ -70,11 +74,8 @@ def _front_matter(run: RunRecord) -> dict[str, Any]:
     kinds = dict.fromkeys(run.configuration.trainers.values())
     tags = [*_TAGS, f"ML-Agents-{re.sub(r'[^A-Za-z0-9._-]+', '-', environment)}", *kinds]
     head: dict[str, Any] = {"library_name": "ml-agents", "tags": tags}
-    score = mean_reward(run)
-    if score is not None:
-        values: list[tuple[str, str, object]] = [("mean_reward", "mean_reward", _with_deviation(score))]
-        if (groups := group_reward(run)) is not None:
-            values.append(("mean_group_reward", "mean_group_reward", _with_deviation(groups)))
+    values: list[tuple[str, str, object]] = [(key, key, value) for key, value, _ in _scores(run)]
+    if values:
         if (accuracy := number(run.evaluation.get("accuracy"))) is not None:
             values.append(("accuracy", "test accuracy", round(accuracy, 4)))
         metrics = [{"type": kind, "name": name, "value": value, "verified": False} for kind, name, value in values]
@@ -85,12 +86,6 @@ def _front_matter(run: RunRecord) -> dict[str, Any]:
         }
         head["model-index"] = [{"name": run.name, "results": [result]}]
     return head
-
-
-def _with_deviation(score: tuple[float, float | None, str]) -> str:
-    """``200.53 +/- 30.10``, the format of leaderboards on the Hub."""
-    mean, deviation, _ = score
-    return f"{mean:.3f}" if deviation is None else f"{mean:.2f} +/- {deviation:.2f}"
 
 
 def _body(run: RunRecord, repository: str, models: Sequence[str]) -> Iterator[str]:
@@ -110,14 +105,10 @@ def _body(run: RunRecord, repository: str, models: Sequence[str]) -> Iterator[st
 def _figures(run: RunRecord) -> Iterator[str]:
     yield "| | |"
     yield "| --- | --- |"
-    score, accuracy = mean_reward(run), number(run.evaluation.get("accuracy"))
+    accuracy = number(run.evaluation.get("accuracy"))
     if accuracy is not None:
         yield f"| test accuracy | {format_percent(accuracy)} |"
-    if score is not None:
-        yield f"| mean reward | {_with_deviation(score)}, {score[2]} |"
-    groups = group_reward(run)
-    if groups is not None:
-        yield f"| mean group reward | {_with_deviation(groups)}, {groups[2]} |"
+    yield from (f"| {key.replace('_', ' ')} | {value}, {source} |" for key, value, source in _scores(run))
     speed = number(run.result.get("decisions_per_second"))
     yield f"| decisions | {run.decisions:,}{f', {speed:,.0f} a second' if speed else ''} |"
     yield f"| time | {duration(run.seconds)} |"

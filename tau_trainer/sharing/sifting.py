@@ -14,7 +14,7 @@ from tau_trainer.settings.earlier import migrated
 from tau_trainer.settings.loading import interpret
 from tau_trainer.settings.outlook import untrainable
 from tau_trainer.settings.problems import CODE, FLAGS, WITHHELD, key_path, withheld
-from tau_trainer.sharing.allowed import SETTINGS, Rule, Stays, arguments_kept, is_number
+from tau_trainer.sharing.allowed import SETTINGS, Rule, Stays, arguments_kept, is_number, is_numbers
 from tau_trainer.specs import Json
 
 _MOST_NOTES = 20
@@ -93,7 +93,7 @@ class Sifted:
             kept[key] = [
                 self.mapping(entry, rules, (*place, position)) if isinstance(entry, Mapping) else entry
                 for position, entry in enumerate(value)
-                if isinstance(entry, Mapping) or _are_numbers(entry)
+                if isinstance(entry, Mapping) or is_numbers(entry)
             ]
             if len(kept[key]) < len(value):
                 self._leave_out(place, value, "contains something other than numbers and sections")
@@ -123,10 +123,6 @@ class Sifted:
         key = key_path(place)
         remedy = f"; to resume, choose your own with {FLAGS.get(place) or f'--set {key}=...'}" if asked else ""
         self._notes.append(f"{key}{shown} is left out: it {why}{remedy}")
-
-
-def _are_numbers(value: object) -> bool:
-    return is_number(value) or (isinstance(value, list) and all(map(_are_numbers, value)))
 
 
 def _put(data: dict[str, Any], place: Location, value: object) -> None:

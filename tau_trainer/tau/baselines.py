@@ -77,11 +77,11 @@ def rivals(
     """Every baseline as a function; the best constant is for ``split``. Raises like :func:`baselines`."""
     require_evaluation(dataset)
     rows = dataset.split(split)
+    if not len(rows):
+        return {}
     wanted = targets(dataset, profile).astype(np.float64)[rows.answer_index]
-    constant = {"constant": _always(best_constant(wanted, formula))} if len(rows) else {}
-    fitted = {name: predict for name, predict in (constant | predictors(dataset, profile)).items() if len(rows)}
-    order = sorted(fitted, key=lambda name: BLIND.index(name) if name in BLIND else len(BLIND))
-    return {name: fitted[name] for name in order}
+    fitted = {"constant": _always(best_constant(wanted, formula))} | predictors(dataset, profile)
+    return {name: fitted[name] for name in dict.fromkeys((*BLIND, *fitted))}
 
 
 @lru_cache(maxsize=8)

@@ -90,11 +90,10 @@ def get_encoder(name: str) -> TextEncoder:
     Raises:
         SettingsError: the name is unknown.
     """
-    if name == "minilm":
-        return MiniLMEncoder()
-    if name == "hashing":
-        return HashingEncoder()
-    raise SettingsError(f"There is no text encoder `{name}`; choose `minilm` or `hashing`.")
+    known: dict[str, type[TextEncoder]] = {"minilm": MiniLMEncoder, "hashing": HashingEncoder}
+    if name not in known:
+        raise SettingsError(f"There is no text encoder `{name}`; choose `minilm` or `hashing`.")
+    return known[name]()
 
 
 def _load_minilm() -> Any:

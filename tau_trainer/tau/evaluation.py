@@ -23,6 +23,7 @@ from tau_trainer.tau.baselines import (
     require_evaluation,
     right_rows,
     rivals,
+    score,
     strongest,
 )
 from tau_trainer.tau.dataset import TauDataset, TauSplit
@@ -133,11 +134,11 @@ def evaluate(
     require_evaluation(dataset)
     rows = dataset.test
     centres = targets(dataset, profile)
-    known = centres[: dataset.training_answers]
     output = _actions(act, rows, profile)
     train_output = _actions(act, dataset.train, profile)
-    wanted, train_wanted = centres[rows.answer_index], centres[dataset.train.answer_index]
-    right: BoolArray = nearest(output, known) == rows.answer_index
+    train = score(lambda prompts: train_output, dataset, profile, formula, dataset.train)
+    wanted = centres[rows.answer_index]
+    right = right_rows(lambda prompts: output, dataset, profile, rows)
     seen = rows.answer_index < dataset.training_answers
     return TauEvaluation(
         profile=profile.name,
@@ -147,11 +148,11 @@ def evaluate(
         rows_validation=len(dataset.validation),
         rows_train=len(dataset.train),
         reward=float(formula(output, wanted).mean()),
-        reward_train=float(formula(train_output, train_wanted).mean()),
+        reward_train=train.reward,
         accuracy=float(right.mean()),
         accuracy_all=float((nearest(output, centres) == rows.answer_index).mean()),
         accuracy_seen=float(right[seen].mean()) if seen.any() else None,
-        accuracy_train=float((nearest(train_output, known) == dataset.train.answer_index).mean()),
+        accuracy_train=train.accuracy,
         within_threshold=float(REWARDS["binary01"](output, wanted, formula.threshold, formula.columns).mean()),
         mean_abs_error=float(np.abs(output - wanted).mean()),
         accuracy_by_domain=_by_domain(rows, right),

@@ -65,7 +65,7 @@ class RewardFormula:
                 f"set `credit: aggregate` or choose one of {known}."
             )
         rewards = self.by_component(_errors(output, target, None), _checked(threshold))
-        rewards[:, _checked_columns(columns, rewards.shape[1]) :] = 0.0
+        rewards[:, checked_columns(columns, rewards.shape[1]) :] = 0.0
         return rewards
 
 
@@ -101,7 +101,7 @@ def _errors(output: ArrayLike, target: ArrayLike, columns: int | None) -> Float6
     if left.ndim != 2 or left.shape != right.shape:
         raise ValueError(f"output {left.shape} and target {right.shape} must both be [n, d]")
     if columns is not None:
-        count = _checked_columns(columns, left.shape[1])
+        count = checked_columns(columns, left.shape[1])
         left, right = left[:, :count], right[:, :count]
     return np.abs(right - left)
 
@@ -120,7 +120,8 @@ def _checked(threshold: float) -> float:
     return threshold
 
 
-def _checked_columns(columns: int | None, size: int) -> int:
+def checked_columns(columns: int | None, size: int) -> int:
+    """Number of components that count; None: all. Raises SettingsError."""
     if columns is None:
         return size
     if not 1 <= columns <= size:

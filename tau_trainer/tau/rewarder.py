@@ -19,7 +19,7 @@ from tau_trainer.rewards.predicates import StepData, succeeded
 from tau_trainer.rewards.rewarder import RewardResult, check_finite
 from tau_trainer.settings import RewardSettings
 from tau_trainer.specs import Actions, BoolArray, Float64Array, FloatArray, Observations
-from tau_trainer.tau.formulas import REWARDS
+from tau_trainer.tau.formulas import REWARDS, checked_columns
 
 
 class RewardComputer:
@@ -37,10 +37,7 @@ class RewardComputer:
         Raises:
             SettingsError: a value contradicts the others or the behavior.
         """
-        if settings.columns is not None and settings.columns > components:
-            raise SettingsError(
-                f"Reward `columns` is {settings.columns} but must lie between 1 and the {components} action components."
-            )
+        self._paid = checked_columns(settings.columns, components)
         if settings.source == "engine" and settings.predicate == "distance":
             raise SettingsError(
                 "Success predicate `distance` compares actions with a target, which only `source: trainer` knows; "
@@ -50,7 +47,6 @@ class RewardComputer:
         self._formula = REWARDS[formula]
         self._components = components
         self._target = target
-        self._paid = settings.columns or components
         self._from_engine = settings.source == "engine"
         self._by_component = settings.credit == "component" and not self._from_engine
         self.width = components if self._by_component else 1

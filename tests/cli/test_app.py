@@ -6,7 +6,7 @@ import pytest
 
 import tau_trainer
 from tau_trainer.cli import main
-from tau_trainer.cli.app import build_app
+from tau_trainer.cli.app import _HELP, build_app
 
 
 def page(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -71,6 +71,14 @@ def test_a_commands_page_names_every_flag(command: str, told: str, capsys: pytes
     text = page([*command.split(), "--help"], capsys)
     for word in told.split():
         assert word in text
+
+
+def test_a_commands_page_begins_as_the_list_says_and_says_all(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in (name for name in build_app() if name != "headless" and not name.startswith("-")):
+        assert _HELP[name].split("\n")[0] in page([name, "--help"], capsys), name
+    whole = page(["learn", "--help"], capsys)
+    assert "press Play when it asks you to." in whole
+    assert page(["--help", "learn"], capsys) == whole
 
 
 def test_no_page_breaks_a_flag(capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,7 +39,7 @@ def test_the_deviation_behind_each_point() -> None:
     records = [summary(10, 1.0) | spread, summary(20, 2.0) | spread]
     for log, x in ((records, [10, 20]), ([*records, resumed], [10])):
         history = History.from_records(log)
-        found = [spread["x"]["A", None] for spread in (history.deviations, history.lows, history.highs)]
+        found = [spread["x"]["A", None] for spread in history.spreads.values()]
         assert found == [Curve([*x], [value] * len(x)) for value in (0.5, 0.1, 2.5)]
 
 

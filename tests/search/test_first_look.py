@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tau_trainer.errors import EngineError, SettingsError, TauError
-from tau_trainer.search import first_look
+from tau_trainer.search import advice, first_look
 from tau_trainer.search.first_look import FirstLook
 from tau_trainer.search.speed import Speed
 from tau_trainer.settings import RunSettings, load_settings
@@ -38,7 +38,7 @@ class Bench:
         self.learned: list[tuple[Any, float, RunSettings]] = []
         self.refuses = ""
         self.stopped = 0
-        monkeypatch.setattr(first_look, "speed_of", self.speed_of)
+        monkeypatch.setattr(advice, "speed_of", self.speed_of)
         monkeypatch.setattr(first_look, "Costs", lambda shown, seconds: self.costs(shown, seconds))
 
     def speed_of(self, settings: RunSettings, engines: int, seconds: float, **more: Any) -> Speed | None:

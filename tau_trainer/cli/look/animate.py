@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from tau_trainer.cli.flags import output_to, valued
 from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
 from tau_trainer.cli.options import Debug, Force, ResultsDir, Run
-from tau_trainer.cli.running import run_folder, writable
+from tau_trainer.cli.running import check_least, run_folder, writable
 from tau_trainer.errors import SettingsError
 
 ANIMATION_NAME = "animation.gif"
@@ -50,15 +50,17 @@ def animate_command(
     ] = None,
     debug: Debug = False,
 ) -> int:
-    """Play, write the file, and print the episodes; returns the exit code."""
+    """Render a run's policy as a GIF or MP4.
+
+    Plays a Gymnasium environment that can render itself: gym:ID. The run is not changed.
+    """
     set_up_logging(debug=debug)
     folder = run_folder(run, results_dir)
     numbers = {"--episodes": episodes, "--max-steps": max_steps, "--fps": 1.0 if fps is None else fps}
     for flag, value in numbers.items():
         if not 0 < value < float("inf"):
             raise SettingsError(f"{flag} {value}: must be more than 0")
-    if seed < 0:
-        raise SettingsError(f"--seed {seed}: must be at least 0")
+    check_least(0, seed=seed)
     target = writable(folder / ANIMATION_NAME if output is None else output, force)
     show_status(f"playing {folder}")
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame looks for a screen, which rendering does not need

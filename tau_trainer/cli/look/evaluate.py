@@ -21,7 +21,12 @@ def evaluate_command(
     json: Json = False,
     debug: Debug = False,
 ) -> int:
-    """Evaluate and show the result; returns the exit code."""
+    """Evaluate a finished run on test rows.
+
+    Plays every row once with the deterministic action. Compares reward and decoded accuracy with baselines that use no
+    input (zeros, the best constant, the majority answer) and with supervised learners (ridge, nearest neighbour, a
+    logistic classifier).
+    """
     set_up_logging(debug=debug)
     folder = run_folder(run, results_dir)
     show_status(f"evaluating {folder}")

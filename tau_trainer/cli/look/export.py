@@ -30,7 +30,10 @@ def export_command(
     results_dir: ResultsDir = "results",
     debug: Debug = False,
 ) -> int:
-    """Export and print the path; returns the exit code."""
+    """Write a run's policy as ONNX for Unity.
+
+    The command compares the file with the network, using onnxruntime, before it returns.
+    """
     set_up_logging(debug=debug)
     folder = run_folder(run, results_dir)
     target = None if output is None else Path(output)

@@ -12,7 +12,7 @@ from tau_trainer.cli.engines import EngineFlags
 from tau_trainer.cli.flags import valued
 from tau_trainer.cli.messages import set_up_logging, show_json, show_lines, show_status
 from tau_trainer.cli.options import Debug, Json, ResultsDir
-from tau_trainer.cli.running import run_folder
+from tau_trainer.cli.running import check_least, run_folder
 from tau_trainer.errors import SettingsError
 
 
@@ -30,15 +30,18 @@ def match_command(
     json: Json = False,
     debug: Debug = False,
 ) -> int:
-    """Play, and show the scores; returns the exit code."""
+    """Play policies against each other on an environment with teams.
+
+    A player is a run, a checkpoint, a model (.onnx), `random`, or MODULE:FUNCTION. Every player meets every other one,
+    on each side. Prints how often each player won, drew and lost, with a 95 % interval.
+    """
     from tau_trainer.cli.resolving import engine_settings
 
     set_up_logging(debug=debug)
     if len(players) < 2 or len({*players}) < len(players):
         raise SettingsError("a match needs at least two players, each named once: tau-train match A B --env ENV")
-    for flag, number, least in (("--games", games, 1), ("--seed", seed, 0)):
-        if number < least:
-            raise SettingsError(f"{flag} {number}: must be at least {least}")
+    check_least(1, games=games)
+    check_least(0, seed=seed)
     contestants = [_found(player, results_dir) for player in players]
     runs = [folder / "configuration.yaml" for folder in contestants if isinstance(folder, Path)]
     settings = engine_settings(next((run for run in runs if run.is_file()), None), engines, seed)

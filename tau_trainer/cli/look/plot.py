@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from tau_trainer.cli.flags import output_to, valued
 from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
 from tau_trainer.cli.options import Debug, Force, ResultsDir
-from tau_trainer.cli.running import run_folders, writable
+from tau_trainer.cli.running import check_least, run_folders, writable
 from tau_trainer.errors import SettingsError
 
 PLOT_NAME = "plot.png"
@@ -35,11 +35,13 @@ def plot_command(
     results_dir: ResultsDir = "results",
     debug: Debug = False,
 ) -> int:
-    """Draw the picture and print its path; returns the exit code."""
+    """Plot reward and losses of runs.
+
+    Runs that differ only in their seed share one line with a band; every other run has its own line.
+    """
     set_up_logging(debug=debug)
     folders = run_folders(runs, results_dir, output, "picture")
-    if smooth < 1:
-        raise SettingsError(f"--smooth {smooth}: must be at least 1")
+    check_least(1, smooth=smooth)
     if output is not None and (output.is_dir() or output.suffix.lower() != ".png"):
         raise SettingsError(f"--output {output}: must be a file that ends in .png")
     target = folders[0] / PLOT_NAME if output is None else writable(output, force)

@@ -34,7 +34,11 @@ def record_command(
     force: Force = False,
     debug: Debug = False,
 ) -> int:
-    """Record, and print the files; returns the exit code."""
+    """Play an environment and record a demonstration (.demo).
+
+    PLAYER is a run's id or folder, `random`, or MODULE:FUNCTION, a function from spec, observations and mask to
+    actions. You can learn from the file here (bc, iql, awac, gail, airl, behavioral_cloning) and in mlagents-learn.
+    """
     from tau_trainer.cli.resolving import engine_settings
 
     set_up_logging(debug=debug)

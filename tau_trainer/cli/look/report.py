@@ -24,7 +24,11 @@ def report_command(
     results_dir: ResultsDir = "results",
     debug: Debug = False,
 ) -> int:
-    """Write the report and print its path; returns the exit code."""
+    """Write one HTML file about a run.
+
+    Shows curves with bands, the evaluation next to its baselines, settings, machine, faults and checkpoints. The file
+    needs no network and opens in any browser. Several runs are shown together, as seeds of the same experiment.
+    """
     set_up_logging(debug=debug)
     folders = run_folders(runs, results_dir, output, "report")
     if output is not None and output.is_dir():

@@ -32,9 +32,10 @@ def status_command(
     results_dir: ResultsDir = "results",
     debug: Debug = False,
 ) -> int:
-    """Show a run as its own terminal does: pairs and their engines, speed, the age of policies, what the run waits for.
+    """Watch a run in another process or on another machine.
 
-    Works on any machine that can read the run's folder; the run writes there every two seconds. Changes nothing.
+    Shows the run's live table from any machine that can read its folder: pairs, speed, the age of policies, what the
+    run waits for. With --watch, it updates until the run ends.
     """
     set_up_logging(debug=debug)
     from tau_trainer.metrics.status import read_status

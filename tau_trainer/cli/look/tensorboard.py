@@ -40,7 +40,11 @@ def tensorboard_command(
     results_dir: ResultsDir = "results",
     debug: Debug = False,
 ) -> int:
-    """Serve until Ctrl-C; returns the exit code."""
+    """Start TensorBoard on your runs.
+
+    It shows the results folder, or the runs that you name, and prints its address. Reward, episode length, losses and
+    the age of the policy are pinned to the top. It runs until you press Ctrl-C, and changes nothing.
+    """
     set_up_logging(debug=debug)
     home = Path(results_dir)
     if not runs and not home.is_dir():

@@ -12,6 +12,7 @@ from tau_trainer.cli.flags import valued
 from tau_trainer.cli.messages import set_up_logging, show_status
 from tau_trainer.cli.options import Debug
 from tau_trainer.cli.progress import ProgressBar
+from tau_trainer.cli.running import check_least
 from tau_trainer.errors import SettingsError
 from tau_trainer.shown import shown
 
@@ -45,11 +46,16 @@ def check_env_command(
     ] = 1e-4,
     debug: Debug = False,
 ) -> int:
-    """Check, compare, and print the faults; returns the exit code."""
+    """Test a batched environment for mistakes.
+
+    Plays it with random actions and checks shapes, types, masks, random numbers, resets, and that copies do not
+    influence each other. Then compares it, step by step, with its twin or --against, and on another --device with
+    itself. Exit code: 0 if no fault was found, 1 otherwise.
+    """
     set_up_logging(debug=debug)
-    for flag, number, least in (("--copies", copies, 2), ("--steps", steps, 1), ("--seed", seed, 0)):
-        if number < least:
-            raise SettingsError(f"{flag} {number}: must be at least {least}")
+    check_least(2, copies=copies)
+    check_least(1, steps=steps)
+    check_least(0, seed=seed)
     if not 0.0 < tolerance < float("inf"):
         raise SettingsError(f"--tolerance {tolerance}: must be more than 0")
     show_status(f"checking {env}")

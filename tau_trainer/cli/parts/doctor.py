@@ -25,7 +25,11 @@ class Check:
 
 
 def doctor(*, results_dir: ResultsDir = "results", json: Json = False, debug: Debug = False) -> int:
-    """Look at everything, print it, and return the exit code: 1 if there is a problem."""
+    """Check that training can work here: Python, torch, packages, ports, results folder.
+
+    Prints what it found, with a remedy for each problem. Put the output into a bug report. Exit code: 0 if there is no
+    problem, 1 otherwise.
+    """
     set_up_logging(debug=debug)
     if json:
         from tau_trainer.metrics.jsonl import SCHEMA

@@ -41,7 +41,12 @@ def advise(
     assignments: Annotated[Set, Parameter(name="--set", group=SEARCH)] = (),
     trial: TrialFlags = TrialFlags(),
 ) -> int:
-    """Measure, show the advice, and write the file; returns the exit code."""
+    """Measure a game and recommend an algorithm and a number of engines.
+
+    Plays and learns for a minute to measure the time of a game step, the time of a gradient step on this machine, and
+    whether more engines or a higher time scale help. Prints the recommended settings file, or writes it to --output. A
+    minute is too short to measure how many decisions the task needs. If you press Ctrl-C, the results so far are kept.
+    """
     from tau_trainer.cli.resolving import learn_request, learn_settings
     from tau_trainer.files import atomic_write_text
     from tau_trainer.search.advice import Adviser, candidates_of

@@ -27,7 +27,12 @@ def batch(
     cluster: ClusterFlags = ClusterFlags(),
     output: OutputFlags = OutputFlags(),
 ) -> int:
-    """Resolve the settings, train, and show the report; returns the exit code."""
+    """Train the policies of an environment whose copies are tensors on one device.
+
+    Acting, stepping and learning all stay on that device. The file names the environment and its policies;
+    cartpole_batch is included as an example. All files of the run go to results/RUN-ID. Press Ctrl-C to save, evaluate
+    and export.
+    """
     from tau_trainer.cli.resolving import batched_settings
 
     prepare(output)

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -21,14 +21,13 @@ from tau_trainer.cli.options import (
     FindFlags,
     LearnFlags,
     OutputFlags,
-    RunFlags,
-    SettingFlags,
     TrialFlags,
     commands,
 )
 from tau_trainer.cli.progress import ProgressBar, stoppable
 from tau_trainer.cli.running import prepare, told
 from tau_trainer.errors import SettingsError
+from tau_trainer.metrics.format import aligned
 from tau_trainer.shown import shown
 
 if TYPE_CHECKING:
@@ -145,19 +144,18 @@ def _settings(
     """Settings of every file with every change, by a name made of their differences; all share the first one's seed."""
     from tau_trainer.cli.resolving import learn_request, learn_settings
     from tau_trainer.search.results import check_folder
-    from tau_trainer.settings import full_key
     from tau_trainer.training.elsewhere import playable
 
     prepare(trial.output)
     check_folder(find.output)
     varied = {part for change in changes for part in change if any(part not in other for other in changes)}
     found: dict[str, RunSettings] = {}
-    shared = {field.name: getattr(find, field.name) for field in fields(SettingFlags)}
+    seed = find.seed
     for config, change in itertools.product(configs, changes):
-        run = RunFlags(**shared | {"set": tuple(map(full_key, change))})
+        run = find.of_run(change, seed=seed)
         nodes = find.cluster if isinstance(find, CompareFlags) else ClusterFlags()
         settings = playable(learn_settings(learn_request(config, LearnFlags(run=run, cluster=nodes, **vars(trial)))))
-        shared["seed"] = str(settings.env_settings.seed)
+        seed = str(settings.env_settings.seed)
         parts = [] if len(configs) == 1 else [Path(str(config)).stem]
         parts += [
             part.rpartition(".")[2] if "." in part.partition("=")[0] else part for part in change if part in varied
@@ -207,23 +205,20 @@ def watched(
 
     ``then``: the fate of the result after the first, for the message.
     """
-    found: list[T] = []
-    failed: list[BaseException] = []
+    found = Future[T]()
 
     def run() -> None:
         try:
-            found.append(work(progress))
+            found.set_result(work(progress))
         except BaseException as error:
-            failed.append(error)
+            found.set_exception(error)
 
     with ProgressBar(silent=shown.quiet or shown.json, after_s=0.0) as progress, stoppable(stop, then):
         thread = threading.Thread(target=run, name="search", daemon=True)
         thread.start()
         while thread.is_alive():
             thread.join(_POLL_S)
-    if failed:
-        raise failed[0]
-    return found[0]
+    return found.result()
 
 
 def _finish(name: str, result: LRResult | Comparison, flags: FindFlags, shown: OutputFlags) -> int:
@@ -275,9 +270,4 @@ def show_table(table: Table) -> None:
             drawn.add_row(*map(shown, row), style="bold" if row[-1] in ("best", "suggested") else "")
         console.print(drawn)
         return
-    widths = [max(len(row[place]) for row in (titles, *rows)) for place in range(len(titles))]
-    lines = []
-    for row in (titles, *rows):
-        cells = [f"{row[0]:<{widths[0]}}", *(f"{cell:>{w}}" for cell, w in zip(row[1:-1], widths[1:-1], strict=True))]
-        lines.append("  ".join([*cells, row[-1]]).rstrip())
-    show_lines(lines)
+    show_lines(aligned([titles, *rows], (0, len(titles) - 1)))

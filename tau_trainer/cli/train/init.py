@@ -47,7 +47,12 @@ def init(
     engines: EngineFlags = EngineFlags(),
     output: OutputFlags = OutputFlags(),
 ) -> int:
-    """Look at the game, write the file, and say what to do next; returns the exit code."""
+    """Write a settings file to start from, with a comment for every key.
+
+    With --env GAME it starts the game once, plays for some seconds, and writes what fits: a section for each behavior,
+    the algorithm by the rule of advise, poca for groups, self-play for teams. The file is FOLDER/GAME.yaml. Without
+    --env it is FOLDER/config.yaml, for any game. Ctrl-C: nothing is written.
+    """
     from tau_trainer.training.starting import starting_text
 
     prepare(output)

@@ -7,7 +7,11 @@ from tau_trainer.cli.running import prepare, train
 
 
 def learn(config: Config = None, /, *, flags: LearnFlags = LearnFlags()) -> int:
-    """Resolve the settings, train, and show the report; returns the exit code."""
+    """Train the behaviors of an ML-Agents file.
+
+    Flags and keys mean the same as in mlagents-learn. Without --env, it waits for the editor: press Play when it asks
+    you to.
+    """
     from tau_trainer.cli.resolving import learn_request, learn_settings
 
     prepare(flags.output)

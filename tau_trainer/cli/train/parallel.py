@@ -19,7 +19,11 @@ def parallel(
     *,
     flags: ParallelFlags = ParallelFlags(),
 ) -> int:
-    """Resolve the settings, train, and show the report; returns the exit code."""
+    """Train TauAgent-AgentTrainer pairs side by side, then evaluate and export.
+
+    Each pair is an agent and its trainer, with its own engine. All files of the run go to results/RUN-ID. Press Ctrl-C
+    once to finish, save and export; press it twice to save and quit.
+    """
     from tau_trainer.cli.resolving import parallel_settings
 
     prepare(flags.output)

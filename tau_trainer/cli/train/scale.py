@@ -18,7 +18,7 @@ from tau_trainer.errors import SettingsError
 
 if TYPE_CHECKING:
     from tau_trainer.search.probe import Prober
-    from tau_trainer.search.scaling import Probe, Scaling
+    from tau_trainer.search.scaling import Measure, Probe, Scaling
     from tau_trainer.search.sizes import Sizes
     from tau_trainer.settings import RunSettings
 
@@ -71,7 +71,12 @@ def scale(
     overwrite: Annotated[bool, Parameter(name="--force", help="Overwrite the copy.", group=SEARCH)] = False,
     output: OutputFlags = OutputFlags(),
 ) -> int:
-    """Search, show the curve, and write a copy of the file; returns the exit code."""
+    """Find how many copies of a batched environment, and how large a batch, train fastest here.
+
+    It doubles each size while that makes training faster, then bisects. Each size is tried in its own process, so
+    running out of memory does no harm. Your file is not changed: the sizes are written to a copy. If you press Ctrl-C,
+    the results so far are kept.
+    """
     from tau_trainer.cli.resolving import batched_settings
     from tau_trainer.files import atomic_write_text
     from tau_trainer.settings import find_config
@@ -117,49 +122,43 @@ def search(settings: RunSettings, flags: ScaleFlags, *, silent: bool = False) ->
     check_device(settings)
     asked: list[Prober] = []
 
-    def probing(name: str, sizes: Callable[[int], Sizes]) -> Prober:
-        shown = _Shown(name, silent)
-        prober = Prober(
-            settings, sizes, seconds=flags.seconds, limit_s=flags.limit, on_start=shown.start, on_end=shown.end
-        )
-        asked.append(prober)
-        return prober
+    def probing(name: str, sizes: Callable[[int], Sizes]) -> Measure:
+        asked.append(Prober(settings, sizes, seconds=flags.seconds, limit_s=flags.limit))
+        return asked[-1] if silent else _shown(name, asked[-1])
 
-    prober = probing("num_envs", lambda size: with_copies(settings, size))
+    def stopped() -> bool:
+        return asked[-1].stopped
+
+    copies = probing("num_envs", lambda size: with_copies(settings, size))
     with stoppable(lambda: asked[-1].stop(), "the results so far are kept"):
-        curves = {
-            "num_envs": scaled(prober, flags.first, gain=flags.gain, most=flags.most, stopped=lambda: prober.stopped)
-        }
+        curves = {"num_envs": scaled(copies, flags.first, gain=flags.gain, most=flags.most, stopped=stopped)}
         sizes = with_copies(settings, curves["num_envs"].best)
         settings = resized(settings, sizes)
         batches = batch_range(settings)
-        if batches is not None and not prober.stopped:
+        if batches is not None and not stopped():
             first, most = batches
             batch = probing("batch_size", lambda size: with_batch(settings, size))
-            curves["batch_size"] = scaled(batch, first, gain=flags.gain, most=most, stopped=lambda: batch.stopped)
+            curves["batch_size"] = scaled(batch, first, gain=flags.gain, most=most, stopped=stopped)
             sizes = sizes | with_batch(settings, curves["batch_size"].best)
     return Found(curves, sizes)
 
 
-class _Shown:
-    """Prints each size that is tried, and its result."""
+def _shown(name: str, measure: Measure) -> Measure:
+    """``measure``, which also prints each size that it tries, and its result."""
+    best = 0.0
 
-    def __init__(self, name: str, silent: bool) -> None:
-        self._name, self._silent = name, silent
-        self._best = 0.0
-
-    def start(self, size: int) -> None:
-        if not self._silent:
-            show_status(f"{self._name} {size:,}: trying")
-
-    def end(self, probe: Probe) -> None:
-        if self._silent:
-            return
+    def shown(size: int) -> Probe:
+        nonlocal best
+        show_status(f"{name} {size:,}: trying")
+        probe = measure(size)
         what = probe.text if probe.failure else f"{probe.rate:,.0f} decisions/s"
-        if self._best and not probe.failure:
-            what += f", {probe.rate / self._best:.2f} times the best so far"
-        self._best = max(self._best, probe.rate)
-        show_status(f"{self._name} {probe.size:,}: {what}")
+        if best and not probe.failure:
+            what += f", {probe.rate / best:.2f} times the best so far"
+        best = max(best, probe.rate)
+        show_status(f"{name} {size:,}: {what}")
+        return probe
+
+    return shown
 
 
 def show(found: Found) -> None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tau_trainer.cli.flags import overrides_of
 from tau_trainer.cli.messages import show_json, show_lines, show_status
-from tau_trainer.cli.options import Config, LearnFlags, RunFlags, SettingFlags, SweepFlags, TrialFlags
+from tau_trainer.cli.options import Config, LearnFlags, SweepFlags, TrialFlags
 from tau_trainer.cli.progress import ProgressBar, stoppable
-from tau_trainer.cli.running import prepare
+from tau_trainer.cli.running import check_least, prepare
 from tau_trainer.cli.train.find import show_table
 from tau_trainer.errors import SettingsError, TauError
 
@@ -26,12 +25,16 @@ if TYPE_CHECKING:
 def sweep_command(
     config: Config = None, /, *, given: SweepFlags = SweepFlags(), trial: TrialFlags = TrialFlags()
 ) -> int:
-    """Run the sweep, show its table, and write the best settings; returns the exit code."""
+    """Hyperparameter sweep: run many trials, stop weak ones early.
+
+    The sweep section of the file names the settings to search and a scheduler of Ray Tune: successive halving,
+    population-based training, or none. Trials are runs in results/sweep-NAME; the best settings are written there too.
+    Ctrl-C saves the trials. Resume with --resume, even after the process was killed.
+    """
     from tau_trainer.search.sweep_record import SweepRecord
 
     prepare(trial.output)
-    if given.jobs is not None and given.jobs < 1:
-        raise SettingsError(f"--jobs {given.jobs}: must be at least 1")
+    check_least(1, jobs=given.jobs)
     _check_installed()
     if given.resume:
         found = SweepRecord(given.output or _newest(_name(config), _request(config, given, trial)))
@@ -78,11 +81,8 @@ def _newest(name: str, request: ConfigArgs) -> Path:
 def _request(config: str | None, given: SweepFlags, trial: TrialFlags) -> ConfigArgs:
     """The request of the command line: like `learn`, or like `parallel` if the file has pairs."""
     from tau_trainer.cli.resolving import learn_request
-    from tau_trainer.settings import full_key
 
-    shared = {field.name: getattr(given, field.name) for field in fields(SettingFlags)}
-    run = RunFlags(**shared | {"set": tuple(map(full_key, given.set))})
-    request = learn_request(config, LearnFlags(run=run, **vars(trial)))
+    request = learn_request(config, LearnFlags(run=given.of_run(given.set), **vars(trial)))
     overrides, flags = overrides_of(given)
     request.overrides |= overrides
     request.flags |= flags

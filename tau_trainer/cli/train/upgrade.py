@@ -23,7 +23,11 @@ def upgrade_command(
     force: Force = False,
     debug: Debug = False,
 ) -> int:
-    """Convert, check, write, and report what was left out; returns the exit code."""
+    """Convert a settings file of older ML-Agents (before 0.19).
+
+    List its curriculum and sampler files after it. The result is NAME-upgraded.yaml, next to the first file, unless you
+    choose another place.
+    """
     set_up_logging(debug=debug)
     from tau_trainer.settings.document import read_document
     from tau_trainer.settings.upgrading import dumped, upgrade

@@ -37,7 +37,7 @@ QUICK = ("--first", "4", "--most", "8", "--gain", "1e-9", "--seconds", "0.05")
 class Quick(Prober):
     """Tries nothing: six copies are the most, and more of anything is faster."""
 
-    def _tried(self, size: int) -> Probe:
+    def __call__(self, size: int) -> Probe:
         copies = resized(self._settings, self._sizes(size)).played.num_envs
         if copies > 6:
             return Probe(size, failure="memory", text="OutOfMemoryError: CUDA out of memory")
