@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Lag:
-    """Lag of the weights that acted, in opts, over transitions."""
+    """Lag of weights: how many opts or updates newer ones have, over transitions or updates."""
 
     count: int = 0
     total: float = 0.0
     most: int = 0
 
     def add(self, lags: IntArray) -> None:
-        """Count the lags of n transitions, [n]."""
+        """Count n lags, [n]."""
         self.count += len(lags)
         self.total += float(lags.sum())
         self.most = max(self.most, int(lags.max(initial=0)))
 
     @property
     def mean(self) -> float:
-        """Mean lag in opts; 0 before the first transition."""
+        """Mean lag; 0 before the first one."""
         return self.total / self.count if self.count else 0.0
 
 
