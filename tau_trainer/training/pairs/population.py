@@ -86,7 +86,6 @@ class PopulationTrainer(ParallelTrainer[Pair]):
 
     async def _all(self) -> None:
         """The whole run of all pairs. An error that ends all of them is recorded for each."""
-        self.peak = len(self.pairs)
         for pair in self.pairs:
             self._enter(pair, PairState.PREPARING)
         try:
