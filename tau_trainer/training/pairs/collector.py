@@ -113,8 +113,8 @@ class PairsCollector(Collector):
             max_steps=learner.progress.max_steps,
             episodes=sum(pair.tally.episodes[learner.name] for pair in self.parallel.pairs),
             mean_reward=learner.progress.rewards.mean,
-            mean_length=learner.progress.rewards.mean_length,
-            mean_group_reward=learner.progress.rewards.group_mean,
+            mean_length=learner.progress.rewards.mean_of(keys.EPISODE_LENGTH),
+            mean_group_reward=learner.progress.rewards.mean_of(keys.GROUP_CUMULATIVE_REWARD),
             window_episodes=learner.progress.rewards.episodes,
             steps_per_decision=learner.progress.steps_per_decision,
             elo=None if learner.opponents is None else learner.opponents.rating.value,
@@ -320,7 +320,7 @@ class PairsCollector(Collector):
     def _more(self, name: str) -> list[str]:
         """An advice if the learner of that name has made all its decisions and its accuracy still rose."""
         learner = next(learner for learner in self.learners if learner.name == name)
-        if not (learner.progress.over and still_rises(learner.tracker.accuracies)):
+        if not (learner.decisions >= learner.progress.max_steps and still_rises(learner.tracker.accuracies)):
             return []
         twice = 2 * learner.progress.max_steps
         return [f"Validation accuracy still rose at the end, so more decisions would help: --max-steps {twice}."]
