@@ -133,7 +133,6 @@ class ActorProcess:
         self.name = "the evaluator" if evaluates else f"actor {index}"
         self.waits_for: str | None = f"{self.name} to start"
         self.absent: str | None = None
-        self.receiving_seconds = 0.0
         self._context = context
         self._log = log
         self._evaluates = evaluates
