@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.base import Algorithm, Setup, State
 from tau_trainer.algorithms.cloning import Cloning
-from tau_trainer.algorithms.parameters import FlatParameters, fitting
+from tau_trainer.algorithms.parameters import Beside, FlatParameters, fitting
 from tau_trainer.algorithms.schedules import learning_rate
 from tau_trainer.algorithms.signals import CopySums, Signal, log_prob
 from tau_trainer.columns import EXTRINSIC, Arrays, Column, action_columns, observation_columns
@@ -134,7 +134,7 @@ class GradientAlgorithm(Algorithm):
         return len(self.network.encoders) > 0
 
     @property
-    def _beside(self) -> tuple[Signal | Cloning | CopySums, ...]:
+    def _beside(self) -> tuple[Beside, ...]:
         """All parts that change together with the policy's own update."""
         others = (self.cloning, self.copy_sums)
         return (*self.signals, *(part for part in others if part is not None))
