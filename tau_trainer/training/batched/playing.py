@@ -17,6 +17,7 @@ from tau_trainer.algorithms.batched.actors import actor_of
 from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.collection.batched import UNSEEN, BatchedCollector, Scores
+from tau_trainer.columns import prefixed, unprefixed
 from tau_trainer.envs.batched.checking import check_first_steps
 from tau_trainer.envs.batched.contract import BatchedEnv, State
 from tau_trainer.envs.batched.draws import seeds_of
@@ -268,8 +269,7 @@ class Playing:
 
     def _state_here(self) -> State:
         scores, states = self.collector.scores.state(), self.collector.states
-        here = self.env.state | {f"scores.{name}": values for name, values in scores.items()}
-        return here | {f"{_MEMORY}{name}": values for name, values in states.items()}
+        return self.env.state | prefixed("scores.", scores) | prefixed(_MEMORY, states)
 
     def _of_all(self, values: torch.Tensor) -> torch.Tensor:
         if self.ranks.alone:
@@ -306,11 +306,9 @@ class Playing:
             elif not self.ranks.first:  # counted by rank 0
                 whole = torch.zeros_like(whole)
             read[name] = whole.to(like.device)
-        scores, states = (
-            {name.removeprefix(prefix): read.pop(name) for name in list(read) if name.startswith(prefix)}
-            for prefix in ("scores.", _MEMORY)
-        )
-        self.collector.go_on(steps, read, scores, states)
+        scores, states = unprefixed("scores.", read), unprefixed(_MEMORY, read)
+        state = {name: values for name, values in read.items() if name in self.env.state}
+        self.collector.go_on(steps, state, scores, states)
         self._count_steps()
 
     def state(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tau_trainer.columns import Arrays
+from tau_trainer.columns import Arrays, prefixed, unprefixed
 from tau_trainer.errors import ExportError, SettingsError
 from tau_trainer.export.policy import OnnxPolicy
 from tau_trainer.metrics.games import Games
@@ -194,7 +194,7 @@ class Opponents:
             entry: dict[str, Any] = {"key": opponent.key, "made": opponent.made, "elo": opponent.rating.value}
             if not isinstance(opponent.policy, OnnxPolicy):
                 version, weights = opponent.policy.version, opponent.policy.weights
-                arrays.update({f"{PREFIX}{version}.{name}": array for name, array in weights.items()})
+                arrays.update(prefixed(f"{PREFIX}{version}.", weights))
                 entry["version"] = version
             return entry
 
@@ -225,9 +225,7 @@ class Opponents:
                 return known.get(key)
             version = int(entry["version"])
             if version not in policies:
-                begin = f"{PREFIX}{version}."
-                weights = {name.removeprefix(begin): array for name, array in arrays.items() if name.startswith(begin)}
-                policies[version] = make(weights, version)
+                policies[version] = make(unprefixed(f"{PREFIX}{version}.", arrays), version)
             if key == NEWEST:
                 return Opponent(NEWEST, policies[version], self.rating)
             return known.setdefault(key, Opponent(key, policies[version], Rating(entry["elo"]), int(entry["made"])))
