@@ -26,18 +26,16 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.autograd import AutogradEpochs
-from tau_trainer.algorithms.base import OnBatch, Setup
+from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.groups import GroupReader
 from tau_trainer.algorithms.losses import Objective, clipped_surrogate, trust_region
-from tau_trainer.algorithms.minibatches import Coefficients, Rows, Samples
-from tau_trainer.algorithms.ppo import PPO, Learned, PolicyUpdate
-from tau_trainer.algorithms.readers import Reader
+from tau_trainer.algorithms.minibatches import Rows, Samples
+from tau_trainer.algorithms.ppo import PPO, PolicyUpdate
 from tau_trainer.columns import GROUP, MOMENT, Column
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
@@ -45,9 +43,6 @@ from tau_trainer.models.actor_critic import NetworkOutput
 from tau_trainer.models.blocks import NO_PAST, Past
 from tau_trainer.models.group_critic import GroupActorCritic, GroupCritic
 from tau_trainer.models.observation_encoder import Inputs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class GroupEpochs(AutogradEpochs):
@@ -91,21 +86,6 @@ class GroupUpdate(PolicyUpdate):
     def objective(self) -> Objective:
         coefficients = (0.5, 0.25) if self.baselines else (0.5,)
         return Objective(clipped_surrogate, coefficients, self._value_losses)
-
-    @override
-    def learn(
-        self,
-        reader: Reader,
-        hyper: Coefficients,
-        publish: Callable[[], None] | None = None,
-        on_batch: OnBatch | None = None,
-    ) -> Learned:
-        assert isinstance(reader, GroupReader)
-        self._reader = reader
-        try:
-            return super().learn(reader, hyper, publish, on_batch)
-        finally:
-            del self._reader
 
     def of_groups(self, seats: torch.Tensor) -> torch.Tensor:
         """Current values, [n, C]."""
