@@ -60,11 +60,8 @@ class PairsCollector(Collector):
             run.hub.warning(sentence)
         self.coordinator = RunCoordinator(plan, run, machines)
         """Answers the pairs."""
-        self.pool, self.actors, self.parallel = (
-            self.coordinator.pool,
-            self.coordinator.actors,
-            self.coordinator.parallel,
-        )
+        self.pool = self.coordinator.pool
+        self.actors, self.parallel = self.coordinator.actors, self.coordinator.parallel
         self._speeds = Speeds(self.steps, [pair.tally.decisions for pair in self.parallel.pairs])
         self._looked_back = plan.command != "learn" or plan.inference or plan.asynchronous
         """Whether the hint about speed has been considered."""
