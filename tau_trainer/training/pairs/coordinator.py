@@ -22,7 +22,7 @@ from tau_trainer.training.actors.manager import ActorManager
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.checkpointing import Checkpointer
 from tau_trainer.training.learning.door import Door
-from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.learner import Learner, Shared
 from tau_trainer.training.learning.loop import Watcher
 from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.lessons import Lessons
@@ -60,7 +60,7 @@ class RunCoordinator(Coordinator, Watcher):
         self.lessons = Lessons(plan.parameters, self._progress, self._lesson_begins)
         self.evaluates = examines
         validator = self.scorer.quick_scores if self.scorer is not None else None
-        self.pool = LearnerPool(plan, run.hub, validator, self, run.callbacks, machines)
+        self.pool = LearnerPool(plan, Shared(run.hub, validator, run.callbacks), self, machines)
         self.checkpointer = Checkpointer(run, plan.initial_weights)
         saved = self.checkpointer.newest()
         self._earlier = self._restore(saved)
