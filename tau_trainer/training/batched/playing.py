@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -71,7 +72,8 @@ class Playing:
         self.shared = shared or Shared(MetricsHub())
         self.ranks = ranks or Ranks()
         if is_place("batched", settings.played.name):  # written by the user
-            check_first_steps(settings.played.name, self._few)
+            given = {"device": settings.device, "starts": settings.played.starts, **settings.played.arguments}
+            check_first_steps(settings.played.name, partial(make, settings.played.name, **given))
         self.env = self.make_env(settings.played.num_envs, settings.seed, self.ranks)
         agents_of = assigned(settings.behaviors, self.env.agents)
         self.policies = [self.make_seat(name, agents) for name, agents in agents_of.items()]
@@ -104,12 +106,6 @@ class Playing:
     def steps_of(self, entry: PolicyEntry) -> int:
         """Decisions of one policy so far."""
         return self.collector.steps * self.copies * len(entry.agents)
-
-    def _few(self, num_envs: int, *, seed: int, device: str | torch.device | None = None) -> BatchedEnv:
-        """A few copies to check."""
-        played = self.settings.played
-        place = self.settings.device if device is None else device
-        return make(played.name, num_envs, seed=seed, device=place, starts=played.starts, **played.arguments)
 
     def make_env(self, num_envs: int, seed: int, ranks: Ranks | None = None) -> BatchedEnv:
         """Make ``num_envs`` copies; with ``ranks``, only this rank's share of them."""
