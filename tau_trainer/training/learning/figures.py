@@ -108,13 +108,12 @@ class Figures:
             return
         opt = 1000.0 * cost.opt_seconds / cost.opts if cost.opts else -1.0
         sample = 1000.0 * cost.sample_seconds / cost.samples if cost.samples else -1.0
-        self._hub.add(self._name, keys.AVERAGE_OPT_TIME, opt)
-        self._hub.add(self._name, keys.AVERAGE_SAMPLE_TIME, sample)
+        figures = {keys.AVERAGE_OPT_TIME: opt, keys.AVERAGE_SAMPLE_TIME: sample}
         if seconds > 0:
-            self._hub.add(self._name, keys.SAMPLES_PER_SECOND, new_samples / seconds)
-            self._hub.add(self._name, keys.OPTS_PER_SECOND, new_opts / seconds)
+            figures |= {keys.SAMPLES_PER_SECOND: new_samples / seconds, keys.OPTS_PER_SECOND: new_opts / seconds}
         if new_opts:
-            self._hub.add(self._name, keys.SAMPLES_PER_OPT, new_samples / new_opts)
+            figures[keys.SAMPLES_PER_OPT] = new_samples / new_opts
+        self._hub.add_all(self._name, figures)
 
     def lines(self) -> tuple[str, ...]:
         """The figures that border's trainer prints, and the lag, since this process started."""
