@@ -152,10 +152,12 @@ class LearnerPool:
             settings = shared_out(settings, self._plan.settings.devices)
         device = self._plan.settings.device
         env = self._plan.settings.env_settings
+        # The same for the same run seed and name, in whatever order learners appear.
+        (seed,) = np.random.SeedSequence([self._plan.seed, zlib.crc32(name.encode())]).generate_state(1)
         setup = Setup(
             spec,
             settings,
-            _seed_of(self._plan.seed, name),
+            int(seed),
             reward_width,
             device,
             (env.env_path or "", *(env.env_args or ())),
@@ -247,8 +249,3 @@ class LearnerPool:
 def _threads(workers: int) -> int:
     """Number of threads that each of ``workers`` processes uses inside one large operation."""
     return max(1, min(_MOST_THREADS, (os.cpu_count() or 1) // (2 * workers)))
-
-
-def _seed_of(seed: int, name: str) -> int:
-    """A learner's own seed: the same for the same run seed and name, in whatever order learners appear."""
-    return int(np.random.SeedSequence([seed, zlib.crc32(name.encode())]).generate_state(1)[0])
