@@ -31,13 +31,11 @@ import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.autograd import AutogradEpochs
-from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.groups import GroupReader
 from tau_trainer.algorithms.losses import Objective, clipped_surrogate, trust_region
 from tau_trainer.algorithms.minibatches import Rows, Samples
 from tau_trainer.algorithms.ppo import PPO, PolicyUpdate
 from tau_trainer.columns import GROUP, MOMENT, Column
-from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models.actor_critic import NetworkOutput
 from tau_trainer.models.blocks import NO_PAST, Past
@@ -138,22 +136,17 @@ class SharedBaseline(GroupUpdate):
 
 
 class POCA(PPO):
-    """The learner of one behavior's groups. Raises SettingsError for rewards by component."""
+    """The learner of one behavior's groups."""
 
     name = "poca"
     starts_from = ()
     update_kind = GroupUpdate
     reader_kind = GroupReader
-
-    def __init__(self, setup: Setup) -> None:
-        if setup.reward_width != 1:
-            raise SettingsError(f"{self.name} learns from one reward per decision; use credit: aggregate")
-        super().__init__(setup)
+    by_component = False
 
     @override
     def build_network(self) -> GroupActorCritic:
-        streams = {stream.name: stream.width for stream in self.streams}
-        return GroupActorCritic(self.spec, self.settings.network_settings, streams, self.generator)
+        return GroupActorCritic(self.spec, self.settings.network_settings, self.widths, self.generator)
 
     @cached_property
     @override

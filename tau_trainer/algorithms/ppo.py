@@ -223,7 +223,7 @@ class PPO(GradientAlgorithm):
         return ActorCritic(
             self.spec,
             self.settings.network_settings,
-            {stream.name: stream.width for stream in self.streams},
+            self.widths,
             shared_critic=getattr(self.settings.hyperparameters, "shared_critic", False),
             generator=self.generator,
         )

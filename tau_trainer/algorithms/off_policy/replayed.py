@@ -49,11 +49,11 @@ class Replayed(GradientAlgorithm):
         held: the ring; for copies on tensors it is on the device.
 
     Raises:
-        SettingsError: rewards come by component; or the network has a memory, and ``prioritized`` or ``hindsight`` is
-            set; or there are no goals that hindsight could change.
+        SettingsError: the network has a memory, and ``prioritized`` or ``hindsight`` is set; or there are no goals that
+            hindsight could change.
     """
 
-    on_policy = False
+    on_policy = by_component = False
     masks_after: bool = False
     """Whether gradient steps need the mask of the next decision."""
     parts: Sequence[str] = ("",)
@@ -65,14 +65,13 @@ class Replayed(GradientAlgorithm):
         super().__init__(setup)
         self.hyperparameters = hyper = OffPolicyHyperparameters.of(setup.settings.hyperparameters)
         self.recurrence = setup.settings.network_settings.memory
-        if setup.reward_width > 1:
-            raise SettingsError(f"{self.name} learns from one reward per decision; use credit: aggregate")
         if self.recurrence and (hyper.prioritized or hyper.hindsight):
             key = "prioritized: null" if hyper.prioritized else "hindsight: null"
             raise SettingsError(f"{self.name} learns from sequences if the network has a memory; set {key}")
         self.parameters = FlatParameters(self.build(), self.device, self.hyperparameters, self.parts)
         self.gammas = np.array([stream.gamma for stream in self.streams][: self.rewards_kept], np.float32)
         """Discounts of the rewards that the ring keeps, float32 [S]."""
+        self.discounts = torch.from_numpy(self.gammas).to(self.device)
         self._ends = np.array([stream.episodic for stream in self.streams][: self.rewards_kept], np.float32)
         """Which of them end with an episode, float32 [S]; [1] if all do."""
         self._ends = self._ends[:1] if self._ends.all() else self._ends
