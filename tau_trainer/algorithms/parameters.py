@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch.optim.adam import adam
 
-from tau_trainer.columns import Arrays, prefixed, unprefixed
+from tau_trainer.columns import Arrays, prefixed
 from tau_trainer.errors import CheckpointError
 from tau_trainer.metrics import keys
 from tau_trainer.models.actor_critic import CLOCK
@@ -360,8 +360,8 @@ class Beside(ABC):
         """Restore :meth:`state`; ``fresh``: only what is learned. If it raises CheckpointError, nothing is changed."""
         state = self.backup()
         wanted = [name for name in state if not fresh or (self.learns and name != _RANDOM)]
-        arrays = unprefixed(self.prefix, with_middles([self.prefix + name for name in wanted], arrays))
-        found = {name: fitting(arrays, name, tuple(state[name].shape)) for name in wanted}
+        arrays = with_middles([self.prefix + name for name in wanted], arrays)
+        found = {name: fitting(arrays, self.prefix + name, tuple(state[name].shape)) for name in wanted}
         self.restore(state | {name: torch.from_numpy(np.array(values)) for name, values in found.items()})
 
 
