@@ -70,8 +70,7 @@ class MADDPG(DDPG):
         if any(len(sensor.shape) != 1 for sensor in spec.observations):
             raise SettingsError("maddpg reads only vectors, but there are images or lists; use trainer_type: ppo")
         seen = ObservationSpec("everybody", (self._agents * sum(sensor.size for sensor in spec.observations),))
-        size = self._agents * (spec.actions.continuous_size + spec.actions.mask_size)
-        return BehaviorSpec(spec.name, (seen,), ActionSpec(size))
+        return BehaviorSpec(spec.name, (seen,), ActionSpec(self._agents * spec.actions.width))
 
     @override
     def exploration(self) -> ExplorationSettings:
