@@ -26,9 +26,9 @@ class Near:
 
     def __call__(self, achieved: FloatArray, goal: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Rewards and ends."""
-        own = self.settings
-        near = np.linalg.norm(achieved - goal, axis=1) <= own.threshold
-        return np.where(near, np.float32(own.reached), np.float32(own.missed)), near & own.terminates
+        settings = self.settings
+        near = np.linalg.norm(achieved - goal, axis=1) <= settings.threshold
+        return np.where(near, np.float32(settings.reached), np.float32(settings.missed)), near & settings.terminates
 
 
 @dataclass(frozen=True, slots=True)
