@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tau_trainer.specs import ActionSpec, BehaviorSpec, IndexArray
 
+Value = TypeVar("Value")
 Arrays = Mapping[str, NDArray[Any]]
 """Arrays by name; [n, ...] if they hold data of ``n`` agents."""
 Rows = IndexArray
@@ -105,3 +106,13 @@ def action_columns(spec: BehaviorSpec, choices: ActionSpec) -> tuple[Column, ...
         Column("discrete", (choices.discrete_size,), np.int32),
         Column("mask", (spec.actions.mask_size,), np.bool_),
     )
+
+
+def prefixed(prefix: str, values: Mapping[str, Value]) -> dict[str, Value]:
+    """The values under names that start with a prefix."""
+    return {prefix + name: value for name, value in values.items()}
+
+
+def unprefixed(prefix: str, values: Mapping[str, Value]) -> dict[str, Value]:
+    """The values whose names start with a prefix, under names without it."""
+    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}

@@ -106,6 +106,11 @@ class ActionSpec:
         """Number of independent parts of one action: continuous dimensions plus discrete branches."""
         return self.continuous_size + self.discrete_size
 
+    @property
+    def width(self) -> int:
+        """Numbers that describe one action: continuous ones, and one for each value of each branch."""
+        return self.continuous_size + self.mask_size
+
 
 @dataclass(frozen=True, slots=True)
 class BehaviorSpec:

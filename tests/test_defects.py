@@ -24,6 +24,7 @@ from tau_trainer.metrics import MetricsHub
 from tau_trainer.models import tensor_names as names
 from tau_trainer.settings import RewardSignalSettings
 from tau_trainer.training.learning import pool as pool_module
+from tau_trainer.training.learning.learner import Shared
 from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.plan import make_plan
 from tests.algorithms import replayed
@@ -205,7 +206,7 @@ def test_11_the_device_that_is_named_is_the_one_that_learns(tmp_path: Path, monk
     monkeypatch.setattr(pool_module, "make_algorithm", capture)
     plan = make_plan("learn", tau_settings(tmp_path, torch_settings__device="cuda:1", tau=None), tmp_path)
     with MetricsHub() as hub:
-        learners = LearnerPool(plan, hub)
+        learners = LearnerPool(plan, Shared(hub))
         with pytest.raises(KeyboardInterrupt):
             learners.agent(0, vector_spec(name="TauAgent?team=0"))
         learners.close()

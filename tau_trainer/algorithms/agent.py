@@ -7,6 +7,7 @@ as the settings say), exploration, checkpoints, exact resume and metrics come fr
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -135,39 +136,35 @@ class Agent(torch.nn.Module):
         return f"{cls.__module__}:{cls.__qualname__}"
 
     @classmethod
+    @cache
     def trainer(cls) -> TrainerType:
         """The registered trainer type of this class."""
-        return _trainer_of(cls)  # type: ignore[arg-type]  # a class can be hashed
+        known, given = AgentHyperparameters.model_fields, dict(cls.defaults)
+        try:
+            checked = AgentHyperparameters.model_validate({name: given[name] for name in given if name in known})
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            place = ".".join(map(str, without_tags(wrong["loc"]))) or "they"
+            raise SettingsError(f"{cls.place()}.defaults: {place}: {wrong['msg']}") from error
+        fields: dict[str, Any] = {
+            name: (known[name].rebuild_annotation(), getattr(checked, name))
+            if name in known
+            else (_KINDS.get(type(value), type(value)), value)
+            for name, value in given.items()
+        }
+        hyper = create_model(f"{cls.__name__}Hyperparameters", __base__=AgentHyperparameters, **fields)
+        settings = create_model(
+            f"{cls.__name__}Settings",
+            __base__=TrainerSettings,
+            trainer_type=(str, cls.place()),
+            hyperparameters=(hyper, hyper()),
+        )
+        return TrainerType(settings, cls.place())
 
     @classmethod
     def algorithm(cls, setup: Setup) -> AgentLearner:
         """The adapter that trains it. Raises SettingsError."""
         return AgentLearner(setup, cls)
-
-
-@cache
-def _trainer_of(agent: type[Agent]) -> TrainerType:
-    known, given = AgentHyperparameters.model_fields, dict(agent.defaults)
-    try:
-        checked = AgentHyperparameters.model_validate({name: given[name] for name in given if name in known})
-    except ValidationError as error:
-        wrong = error.errors()[0]
-        place = ".".join(map(str, without_tags(wrong["loc"]))) or "they"
-        raise SettingsError(f"{agent.place()}.defaults: {place}: {wrong['msg']}") from error
-    fields: dict[str, Any] = {
-        name: (known[name].rebuild_annotation(), getattr(checked, name))
-        if name in known
-        else (_KINDS.get(type(value), type(value)), value)
-        for name, value in given.items()
-    }
-    hyper = create_model(f"{agent.__name__}Hyperparameters", __base__=AgentHyperparameters, **fields)
-    settings = create_model(
-        f"{agent.__name__}Settings",
-        __base__=TrainerSettings,
-        trainer_type=(str, agent.place()),
-        hyperparameters=(hyper, hyper()),
-    )
-    return TrainerType(settings, agent.place())
 
 
 class AgentLearner(OffPolicy):
@@ -233,13 +230,12 @@ class AgentLearner(OffPolicy):
 
     @override
     def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
-        before = [{key: _copied(state) for key, state in optimizer.state.items()} for optimizer in self._optimizers]
+        before = [copy.deepcopy(optimizer.state_dict()) for optimizer in self._optimizers]
         try:
             return super().update(work, progress, publish)
         except BaseException:
-            for optimizer, states in zip(self._optimizers, before, strict=True):
-                optimizer.state.clear()
-                optimizer.state.update(states)
+            for optimizer, state in zip(self._optimizers, before, strict=True):
+                optimizer.load_state_dict(state)
             raise
 
     @override
@@ -316,37 +312,26 @@ class AgentLearner(OffPolicy):
     def _moments(self) -> Iterator[tuple[str, torch.Tensor]]:
         """All state of the optimizers, with a name for each that identifies its parameter."""
         for i, optimizer in enumerate(self._optimizers):
-            learned = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-            for j, parameter in enumerate(learned):
-                for name, values in optimizer.state.get(parameter, {}).items():
+            for j, state in optimizer.state_dict()["state"].items():
+                for name, values in state.items():
                     if isinstance(values, torch.Tensor):
                         yield f"{_OPTIMIZER}{i}.{j}.{name}", values
 
     @override
     def load(self, arrays: Arrays, metadata: Json, *, fresh: bool) -> None:
         unused = {name: values for name, values in self.parameters.state().items() if name.startswith(_OPTIMIZER)}
-        moments = [dict[torch.Tensor, dict[str, torch.Tensor]]() for _ in self._optimizers]
+        states = [optimizer.state_dict() for optimizer in self._optimizers]
+        for state in states:
+            state["state"] = {j: {} for group in state["param_groups"] for j in group["params"]}
         for name in [stored for stored in arrays if stored.startswith(_OPTIMIZER)]:
             values = fitting(arrays, name, arrays[name].shape)
             try:
                 i, j, key = name.removeprefix(_OPTIMIZER).split(".", 2)
-                parameter = [one for group in self._optimizers[int(i)].param_groups for one in group["params"]][int(j)]
-            except (ValueError, IndexError):
+                states[int(i)]["state"][int(j)][key] = torch.from_numpy(np.array(values))
+            except (ValueError, LookupError):
                 raise CheckpointError(
                     f"The checkpoint's '{name}' belongs to no optimizer of {self.name}; use the class that wrote it"
                 ) from None
-            moments[int(i)].setdefault(parameter, {})[key] = _like(parameter, values)
         super().load({**arrays, **unused}, metadata, fresh=fresh)
-        for optimizer, states in zip(self._optimizers, moments, strict=True):
-            optimizer.state.clear()
-            optimizer.state.update(states)
-
-
-def _copied(state: Json) -> dict[str, Any]:
-    return {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in state.items()}
-
-
-def _like(parameter: torch.Tensor, values: NDArray[Any]) -> torch.Tensor:
-    """Moments are on their parameter's device; step counts stay on the CPU, as in torch."""
-    moments = torch.from_numpy(np.array(values))
-    return moments.to(parameter.device) if moments.ndim else moments
+        for optimizer, state in zip(self._optimizers, states, strict=True):
+            optimizer.load_state_dict(state)

@@ -7,18 +7,18 @@ decisions. Recurrent networks learn from sequences that start without a past.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from tau_trainer.algorithms.minibatches import shuffled_order
 from tau_trainer.algorithms.offline.recordings import demonstrated
-from tau_trainer.algorithms.parameters import FlatParameters, fitting, optimizer_step_from_python
+from tau_trainer.algorithms.parameters import Beside, FlatParameters, optimizer_step_from_python
 from tau_trainer.algorithms.schedules import learning_rate
-from tau_trainer.columns import Arrays
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from tau_trainer.settings.signals import BehavioralCloningSettings
 
 _EPOCHS = 3
-_PREFIX = "cloning."
-_RANDOM = "random.generator"
 
 
 def likelihood(network: ActorCritic, outputs: torch.Tensor, actions: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -52,7 +50,7 @@ def likelihood(network: ActorCritic, outputs: torch.Tensor, actions: Sequence[to
     return each.sum(dim=1)
 
 
-class Cloning:
+class Cloning(Beside):
     """Gradient steps towards the demonstrations at ``demo_path``.
 
     Args:
@@ -64,6 +62,9 @@ class Cloning:
     Raises:
         DataError: the demonstrations cannot be read, or are of other agents.
     """
+
+    prefix = "cloning."
+    generator: torch.Generator
 
     def __init__(
         self, settings: BehavioralCloningSettings, setup: Setup, network: ActorCritic, parameters: FlatParameters
@@ -93,9 +94,7 @@ class Cloning:
     def _read(self, setup: Setup) -> None:
         network, memory = self._network, setup.settings.network_settings.memory
         rollout = demonstrated(self._settings.demo_path, setup, network)
-        forbidden = np.zeros((len(rollout), network.action.choices.mask_size), np.bool_)
-        if rollout.mask is not None:
-            forbidden = network.action.forbidden(rollout.mask)
+        forbidden = network.action.forbids(rollout.mask, len(rollout))
         inputs = network.arrange(rollout.observations)
         discrete = rollout.column("discrete").astype(np.int64)
         order = np.arange(len(rollout))
@@ -160,33 +159,6 @@ class Cloning:
         actions = [values[rows] for values in self._actions]
         return -likelihood(self._network, outputs, actions).mean()
 
-    def _tensors(self) -> dict[str, torch.Tensor]:
+    @override
+    def tensors(self) -> dict[str, torch.Tensor]:
         return {**self._moments, "step": self._step}
-
-    def backup(self) -> dict[str, torch.Tensor]:
-        """A copy of all state except the policy."""
-        copies = {name: values.clone() for name, values in self._tensors().items()}
-        return {**copies, _RANDOM: self.generator.get_state()}
-
-    def restore(self, backup: Mapping[str, torch.Tensor]) -> None:
-        """Restore a :meth:`backup`."""
-        self.generator.set_state(backup[_RANDOM])
-        for name, values in self._tensors().items():
-            values.copy_(backup[name])
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """All state except the policy, for an exact resume."""
-        return {_PREFIX + name: values.cpu().numpy() for name, values in self.backup().items()}
-
-    def load(self, arrays: Arrays, *, fresh: bool) -> None:
-        """Restore :meth:`state`; ``fresh``: start without any imitation so far.
-
-        Raises:
-            CheckpointError: an array is missing or has another shape; then nothing is changed.
-        """
-        found = dict[str, torch.Tensor]()
-        for name, values in () if fresh else self.backup().items():
-            kept = fitting(arrays, _PREFIX + name, tuple(values.shape))
-            found[name] = torch.from_numpy(np.array(kept))
-        if found:
-            self.restore(found)

@@ -18,11 +18,11 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.base import Algorithm, Setup, State
 from tau_trainer.algorithms.cloning import Cloning
-from tau_trainer.algorithms.parameters import FlatParameters, fitting
+from tau_trainer.algorithms.parameters import Beside, FlatParameters, fitting
 from tau_trainer.algorithms.schedules import learning_rate
 from tau_trainer.algorithms.signals import CopySums, Signal, log_prob
 from tau_trainer.columns import EXTRINSIC, Arrays, Column, action_columns, observation_columns
-from tau_trainer.errors import CheckpointError, NonFiniteError
+from tau_trainer.errors import CheckpointError, NonFiniteError, SettingsError
 from tau_trainer.memory import Rollout, RolloutMemory
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic, Policy, make_policy
@@ -42,7 +42,7 @@ class GradientAlgorithm(Algorithm):
     A subclass sets its :attr:`name`, builds its network, declares further columns, and implements learning.
 
     Raises:
-        SettingsError: the network cannot be built for this behavior.
+        SettingsError: the network cannot be built for this behavior, or it cannot learn from rewards by component.
         ValueError: ``reward_width`` is neither 1 nor the number of action components.
     """
 
@@ -56,6 +56,8 @@ class GradientAlgorithm(Algorithm):
     """All networks, that one among them."""
     parameters: FlatParameters
     """All parameters that are trained."""
+    by_component: bool = True
+    """Whether it can learn from a reward for each component of an action."""
     soft: bool = False
     """Whether the policy's entropy is part of the goal, as a reward for each decision."""
     signals: tuple[Signal, ...] = ()
@@ -67,6 +69,8 @@ class GradientAlgorithm(Algorithm):
         spec, settings = setup.spec, setup.settings
         if setup.reward_width not in (1, spec.actions.components):
             raise ValueError(f"reward_width must be 1 or {spec.actions.components}, not {setup.reward_width}")
+        if setup.reward_width > 1 and not self.by_component:
+            raise SettingsError(f"{self.name} learns from one reward per decision; use credit: aggregate")
         self.spec = spec
         self.settings = settings
         self.seed = setup.seed
@@ -79,6 +83,11 @@ class GradientAlgorithm(Algorithm):
         self._sums = EpisodeSums(len(self.streams))
         self.copy_sums: CopySums | None = None
         """Of the learned streams on tensors."""
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """Width of each reward stream, by name."""
+        return {stream.name: stream.width for stream in self.streams}
 
     def new_memory(self, capacity: int, horizon: int, *, ends: bool = False) -> RolloutMemory:
         """A memory for transitions of this behavior; ``ends``: see there."""
@@ -109,7 +118,7 @@ class GradientAlgorithm(Algorithm):
 
         The engine's rewards are included, learned from or not.
         """
-        paid = {stream.name: stream.width for stream in self.streams if stream.name not in LEARNED}
+        paid = {name: width for name, width in self.widths.items() if name not in LEARNED}
         return {EXTRINSIC: self._setup.reward_width} | paid
 
     def make_signals(self) -> tuple[Signal, ...]:
@@ -134,7 +143,7 @@ class GradientAlgorithm(Algorithm):
         return len(self.network.encoders) > 0
 
     @property
-    def _beside(self) -> tuple[Signal | Cloning | CopySums, ...]:
+    def _beside(self) -> tuple[Beside, ...]:
         """All parts that change together with the policy's own update."""
         others = (self.cloning, self.copy_sums)
         return (*self.signals, *(part for part in others if part is not None))
@@ -269,7 +278,7 @@ class GradientAlgorithm(Algorithm):
             "continuous_actions": self.spec.actions.continuous_size,
             "discrete_branches": list(self.spec.actions.discrete_branches),
             "reward_components": self._setup.reward_width,
-            "streams": {stream.name: stream.width for stream in self.streams},
+            "streams": self.widths,
             "hidden_units": network.hidden_units,
             "num_layers": network.num_layers,
             "net_arch": None if network.net_arch is None else expanded(network.net_arch),

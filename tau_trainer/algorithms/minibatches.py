@@ -282,13 +282,7 @@ class SplitRows(SharedRows):
             return Rows.normalized(self, values)
         return super().normalized(values, sizes, batch)
 
-    @override
-    def variance(self, values: torch.Tensor) -> torch.Tensor:
-        return Rows.variance(self, values)
-
-    @override
-    def mean(self, values: torch.Tensor) -> torch.Tensor:
-        return Rows.mean(self, values)
+    variance, mean = Rows.variance, Rows.mean  # over all rows, which are local
 
 
 class MemberRows(Rows):

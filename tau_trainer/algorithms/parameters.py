@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch.optim.adam import adam
 
-from tau_trainer.columns import Arrays
+from tau_trainer.columns import Arrays, prefixed
 from tau_trainer.errors import CheckpointError
 from tau_trainer.metrics import keys
 from tau_trainer.models.actor_critic import CLOCK
@@ -24,6 +25,7 @@ _ALIGNMENT = 16
 """Alignment in floats: every parameter starts on a 64-byte boundary of the vector. The gaps stay zero."""
 
 
+_RANDOM = "random.generator"
 _OPTIMIZER = "optimizer."
 """Prefix of the names of an optimizer's moments in a checkpoint."""
 _KEPT = {
@@ -298,7 +300,7 @@ class FlatParameters:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All state for a resume: ``model.*``, buffers by their names, ``optimizer.*``."""
-        return {name: tensor.detach().to("cpu", copy=True).numpy() for name, tensor in self._stored().items()}
+        return {name: tensor.detach().to("cpu", copy=True).numpy() for name, tensor in self.stored().items()}
 
     def load(self, arrays: Arrays, *, moments: bool = True) -> None:
         """Restore :meth:`state`; nothing is changed unless everything fits.
@@ -308,7 +310,7 @@ class FlatParameters:
         Raises:
             CheckpointError: an array is missing, has another shape, or contains NaN or infinity.
         """
-        targets = self._stored()
+        targets = self.stored()
         if not moments:
             targets = {name: target for name, target in targets.items() if not name.startswith(_OPTIMIZER)}
         arrays = with_middles(targets, arrays)
@@ -317,11 +319,50 @@ class FlatParameters:
         for name, target in targets.items():
             target.copy_(torch.from_numpy(np.array(sources[name])))  # a copy: torch wants to write
 
-    def _stored(self) -> dict[str, torch.Tensor]:
+    def stored(self) -> dict[str, torch.Tensor]:
+        """The tensors of :meth:`state`."""
         weights = {f"model.{name}": view for name, view in self.views(self.optimizer.parameters).items()}
         state = self.optimizer._asdict() | {"mu_product": self._products}
         moments = {_OPTIMIZER + name: state[name] for name in _KEPT[self.optimizer.kind]}
         return weights | moments | dict(self.module.named_buffers())
+
+
+class Beside(ABC):
+    """A part of an algorithm with state of its own, which changes together with the policy's own update."""
+
+    prefix: str
+    """Of the names of its arrays in a checkpoint."""
+    learns: bool = False
+    """Whether its tensors are learned, so that a fresh start keeps them too."""
+    generator: torch.Generator | None = None
+
+    @abstractmethod
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """All its state except random numbers, to write to in place."""
+
+    def backup(self) -> dict[str, torch.Tensor]:
+        """A copy of all state."""
+        copies = {name: values.clone() for name, values in self.tensors().items()}
+        return copies if self.generator is None else {**copies, _RANDOM: self.generator.get_state()}
+
+    def restore(self, backup: Mapping[str, torch.Tensor]) -> None:
+        """Restore a :meth:`backup`."""
+        if self.generator is not None:
+            self.generator.set_state(backup[_RANDOM])
+        for name, values in self.tensors().items():
+            values.copy_(backup[name])
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The full state for an exact resume."""
+        return prefixed(self.prefix, {name: values.cpu().numpy() for name, values in self.backup().items()})
+
+    def load(self, arrays: Arrays, *, fresh: bool) -> None:
+        """Restore :meth:`state`; ``fresh``: only what is learned. If it raises CheckpointError, nothing is changed."""
+        state = self.backup()
+        wanted = [name for name in state if not fresh or (self.learns and name != _RANDOM)]
+        arrays = with_middles([self.prefix + name for name in wanted], arrays)
+        found = {name: fitting(arrays, self.prefix + name, tuple(state[name].shape)) for name in wanted}
+        self.restore(state | {name: torch.from_numpy(np.array(values)) for name, values in found.items()})
 
 
 def follower(target: torch.nn.Module, source: torch.nn.Module) -> Callable[[float], None]:

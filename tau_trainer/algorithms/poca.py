@@ -26,28 +26,21 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.autograd import AutogradEpochs
-from tau_trainer.algorithms.base import OnBatch, Setup
 from tau_trainer.algorithms.groups import GroupReader
 from tau_trainer.algorithms.losses import Objective, clipped_surrogate, trust_region
-from tau_trainer.algorithms.minibatches import Coefficients, Rows, Samples
-from tau_trainer.algorithms.ppo import PPO, Learned, PolicyUpdate
-from tau_trainer.algorithms.readers import Reader
+from tau_trainer.algorithms.minibatches import Rows, Samples
+from tau_trainer.algorithms.ppo import PPO, PolicyUpdate
 from tau_trainer.columns import GROUP, MOMENT, Column
-from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models.actor_critic import NetworkOutput
 from tau_trainer.models.blocks import NO_PAST, Past
 from tau_trainer.models.group_critic import GroupActorCritic, GroupCritic
 from tau_trainer.models.observation_encoder import Inputs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class GroupEpochs(AutogradEpochs):
@@ -91,21 +84,6 @@ class GroupUpdate(PolicyUpdate):
     def objective(self) -> Objective:
         coefficients = (0.5, 0.25) if self.baselines else (0.5,)
         return Objective(clipped_surrogate, coefficients, self._value_losses)
-
-    @override
-    def learn(
-        self,
-        reader: Reader,
-        hyper: Coefficients,
-        publish: Callable[[], None] | None = None,
-        on_batch: OnBatch | None = None,
-    ) -> Learned:
-        assert isinstance(reader, GroupReader)
-        self._reader = reader
-        try:
-            return super().learn(reader, hyper, publish, on_batch)
-        finally:
-            del self._reader
 
     def of_groups(self, seats: torch.Tensor) -> torch.Tensor:
         """Current values, [n, C]."""
@@ -158,22 +136,17 @@ class SharedBaseline(GroupUpdate):
 
 
 class POCA(PPO):
-    """The learner of one behavior's groups. Raises SettingsError for rewards by component."""
+    """The learner of one behavior's groups."""
 
     name = "poca"
     starts_from = ()
     update_kind = GroupUpdate
     reader_kind = GroupReader
-
-    def __init__(self, setup: Setup) -> None:
-        if setup.reward_width != 1:
-            raise SettingsError(f"{self.name} learns from one reward per decision; use credit: aggregate")
-        super().__init__(setup)
+    by_component = False
 
     @override
     def build_network(self) -> GroupActorCritic:
-        streams = {stream.name: stream.width for stream in self.streams}
-        return GroupActorCritic(self.spec, self.settings.network_settings, streams, self.generator)
+        return GroupActorCritic(self.spec, self.settings.network_settings, self.widths, self.generator)
 
     @cached_property
     @override

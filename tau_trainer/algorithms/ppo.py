@@ -53,7 +53,7 @@ from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.algorithms.readers import Reader, RolloutReader, SequenceReader, TensorReader
 from tau_trainer.algorithms.schedules import BETA_FLOOR, EPSILON_FLOOR, scheduled
-from tau_trainer.columns import Arrays, Column
+from tau_trainer.columns import Arrays, Column, unprefixed
 from tau_trainer.memory import Rollout, RolloutMemory, TensorRollout, Work, WorkData, experience, joined
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
@@ -215,15 +215,15 @@ class PPO(GradientAlgorithm):
         self.policy_update.loaded()
         if fresh:
             return
-        older = {name.removeprefix("older."): values for name, values in arrays.items() if name.startswith("older.")}
-        self._older = {name: values if values.ndim else values.item() for name, values in older.items()} or None
+        older = unprefixed("older.", arrays).items()
+        self._older = {name: values if values.ndim else values.item() for name, values in older} or None
 
     def build_network(self) -> ActorCritic:
         """The network; its weights are drawn from :attr:`generator`."""
         return ActorCritic(
             self.spec,
             self.settings.network_settings,
-            {stream.name: stream.width for stream in self.streams},
+            self.widths,
             shared_critic=getattr(self.settings.hyperparameters, "shared_critic", False),
             generator=self.generator,
         )
@@ -283,6 +283,8 @@ class PolicyUpdate:
     """
 
     fuses = True
+    _reader: Reader
+    """Of the update that is made now."""
 
     def __init__(
         self,
@@ -362,7 +364,7 @@ class PolicyUpdate:
         """
         # 1. The very first rollout initializes the statistics of observations. Whether it is the first waits for the
         # device, so that is only checked until there are statistics.
-        normalizer = self.network.normalizer
+        self._reader, normalizer = reader, self.network.normalizer
         first = normalizer is not None and not self._observed and normalizer.untouched
         self._observed = not first
         if normalizer is not None and first:
@@ -377,27 +379,27 @@ class PolicyUpdate:
         if stale is not None:
             samples = samples._replace(log_prob=self._log_prob(samples, stale))
         # 4. Epochs of minibatches.
-        epochs, minibatches = self._descend(samples, hyper, reader, publish, on_batch)
+        epochs, minibatches = self._descend(samples, hyper, publish, on_batch)
         # 5. Later rollouts are taken in only now, so that the ratio of fresh data is exactly 1 when learning starts.
         if normalizer is not None and not first:
             reader.observe(normalizer)
         statistics = self._losses(epochs) | self._of_values(values, returns, reader.rows)
+        del self._reader  # nor its experience
         return Learned(statistics, epochs, minibatches)
 
     def _descend(
         self,
         samples: Samples,
         hyper: Coefficients,
-        reader: Reader,
         publish: Callable[[], None] | None,
         on_batch: OnBatch | None,
     ) -> tuple[torch.Tensor, int]:
         """Epochs of minibatches over all samples: ``num_epoch`` times as many as the new ones fill."""
-        rows = reader.rows
+        rows, new = self._reader.rows, self._reader.new
         samples = self._prepared(samples, rows)
         batch = min(self.hyperparameters.batch_size, rows.count)
         # Older samples make epochs longer, but do not add steps: those depend only on the new ones.
-        whole, steps = rows.count // batch, self._passes * max(1, reader.new // batch)
+        whole, steps = rows.count // batch, self._passes * max(1, new // batch)
         summaries: list[torch.Tensor] = []
         taken = 0
         while taken < steps:

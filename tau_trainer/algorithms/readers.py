@@ -429,6 +429,8 @@ class PopulationReader(TensorReader):
         cut: see :class:`TensorReader`.
     """
 
+    _picks = False
+
     def __init__(self, rollout: TensorRollout, generators: Sequence[torch.Generator], cut: torch.Tensor) -> None:
         self._members = len(generators)
         super().__init__(rollout, generators[0], None, cut)
@@ -445,8 +447,3 @@ class PopulationReader(TensorReader):
     def _spread(self, values: torch.Tensor) -> torch.Tensor:
         shape = self._rollout.terminated.shape
         return values.view(self._members, shape[0], -1, values.shape[1]).transpose(0, 1).reshape(*shape, -1)
-
-    @property
-    @override
-    def _picks(self) -> bool:
-        return False

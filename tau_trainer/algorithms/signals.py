@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from typing_extensions import override
 
 from tau_trainer import plugins
 from tau_trainer.algorithms.offline.recordings import demonstrated
-from tau_trainer.algorithms.parameters import FlatParameters, fitting
-from tau_trainer.columns import Arrays, Rows
+from tau_trainer.algorithms.parameters import Beside, FlatParameters
+from tau_trainer.columns import Rows
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import Rollout
 from tau_trainer.models import ActorCritic
@@ -36,24 +36,19 @@ LogProb = Callable[[Experience], torch.Tensor]
 
 _ROWS = 2048
 """Number of transitions to pay at once."""
-_EARNED = "signal.earned"
-"""Name in a checkpoint of the rewards in open episodes of copies."""
 
 
 def experience_of(rollout: Rollout, network: ActorCritic, device: torch.device) -> Experience:
     """All transitions of a rollout, without their log-probability."""
     inputs = network.arrange(rollout.observations)
     following = network.arrange(tuple(rollout.next_observations(i) for i in range(len(rollout.observations))))
-    forbidden = np.zeros((len(rollout), network.action.choices.mask_size), np.bool_)  # bool [n, M]
-    if rollout.mask is not None:
-        forbidden = network.action.forbidden(rollout.mask)
     return Experience(
         [as_tensor(values, device) for values in inputs],
         [as_tensor(values, device) for values in following],
         torch.from_numpy(1.0 - rollout.terminated.astype(np.float32)).to(device),  # 1 after a cut by a limit
         as_tensor(rollout.column("continuous"), device),
         torch.from_numpy(rollout.column("discrete").astype(np.int64)).to(device),
-        torch.from_numpy(forbidden).to(device),
+        torch.from_numpy(network.action.forbids(rollout.mask, len(rollout))).to(device),
         torch.zeros(0, device=device),  # filled in for rewards or a loss, because the policy changes
     )
 
@@ -66,7 +61,7 @@ def log_prob(network: ActorCritic, some: Experience) -> torch.Tensor:
     return action_log_prob(network.action, outputs, some.continuous, some.discrete, forbidden).sum(dim=1)
 
 
-class Signal:
+class Signal(Beside):
     """A learned reward stream.
 
     Args:
@@ -80,10 +75,12 @@ class Signal:
         SettingsError: its network cannot be built for this behavior.
     """
 
+    learns = True
+
     def __init__(self, name: str, setup: Setup, network: ActorCritic, log_prob: LogProb) -> None:
         settings = setup.settings.reward_signals[name]
         assert isinstance(settings, ModelledSignalSettings)
-        self.name, self.settings = name, settings
+        self.name, self.settings, self.prefix = name, settings, f"signal.{name}."
         hyper = setup.settings.hyperparameters
         self._batch: int = hyper.batch_size
         self._epochs: int = getattr(self.settings, "num_epoch", 0) or getattr(hyper, "num_epoch", 1)
@@ -176,38 +173,20 @@ class Signal:
             paid.append(self.model.rewards(part))
         return torch.cat(paid)[:, None]
 
-    def backup(self) -> tuple[list[torch.Tensor], torch.Tensor]:
-        """A copy of all state."""
-        return self.parameters.backup(), self.generator.get_state()
-
-    def restore(self, backup: tuple[list[torch.Tensor], torch.Tensor]) -> None:
-        """Restore a :meth:`backup`."""
-        self.parameters.restore(backup[0])
-        self.generator.set_state(backup[1])
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The full state for an exact resume."""
-        arrays = self.parameters.state() | {"random.generator": self.generator.get_state().numpy()}
-        return {f"signal.{self.name}.{key}": values for key, values in arrays.items()}
-
-    def load(self, arrays: Arrays, *, fresh: bool) -> None:
-        """Restore :meth:`state`; ``fresh``: with its own random numbers. Raises CheckpointError."""
-        begin = f"signal.{self.name}."
-        found = {key.removeprefix(begin): values for key, values in arrays.items() if key.startswith(begin)}
-        random = fitting(found, "random.generator", tuple(self.generator.get_state().shape))
-        with torch.no_grad():
-            self.parameters.load(found)
-        if not fresh:
-            self.generator.set_state(torch.from_numpy(np.array(random)))
+    @override
+    def tensors(self) -> dict[str, torch.Tensor]:
+        return self.parameters.stored()
 
 
-class CopySums:
+class CopySums(Beside):
     """Adds up rewards of copies from rollout to rollout, for every agent.
 
     Args:
         shape: ``E`` copies with ``A`` agents each, and ``S`` streams.
         device: of the rewards.
     """
+
+    prefix = "signal."
 
     def __init__(self, shape: tuple[int, int, int], device: torch.device) -> None:
         exact = torch.float32 if device.type == "mps" else torch.float64
@@ -229,19 +208,6 @@ class CopySums:
         found: Float64Array = torch.cat(sums).cpu().double().numpy()
         return found
 
-    def backup(self) -> torch.Tensor:
-        """A copy of all state."""
-        return self._open.clone()
-
-    def restore(self, backup: torch.Tensor) -> None:
-        """Restore a :meth:`backup`."""
-        self._open.copy_(backup)
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The full state for an exact resume."""
-        return {_EARNED: self._open.cpu().numpy()}
-
-    def load(self, arrays: Arrays, *, fresh: bool) -> None:
-        """Restore :meth:`state`, unless ``fresh``. Raises CheckpointError."""
-        if not fresh:
-            self._open.copy_(torch.from_numpy(np.array(fitting(arrays, _EARNED, tuple(self._open.shape)))))
+    @override
+    def tensors(self) -> dict[str, torch.Tensor]:
+        return {"earned": self._open}

@@ -9,7 +9,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from tau_trainer.cluster.host import Reply, ordered
-from tau_trainer.cluster.weights import Broadcast
+from tau_trainer.cluster.weights import Broadcast, controlled
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import ClusterError
 from tau_trainer.remote.process import NO_ARRAYS, NO_DATA, Message, Process, Take, Target
@@ -127,7 +126,7 @@ class RayProcess(Process):
         """Find a node for it, and send its order there. Raises RayError."""
         asked = self._place.connection.options
         self._host = await asyncio.to_thread(lambda: self._place.actor.options(**asked).remote())
-        begun: str = await _result(self._host.begin.options(concurrency_group="control").remote(self._order))
+        begun: str = await _result(controlled(self._host.begin, self._order))
         return begun
 
     async def _listen(self) -> str:
@@ -222,8 +221,7 @@ class RayProcess(Process):
         for name, values in sent.items():
             if values.dtype.hasobject:
                 raise ValueError(f"cannot send {name}: it is an OBJECT array")
-        call = partial(_say, kind, text, sent)
-        self._place.call(lambda: self._queue(call))
+        self._place.call(lambda: self._queue(lambda host: controlled(host.say, kind, text, sent)))
 
     def checked(self, message: Message) -> Message:
         """See ``Process``. Raises ClusterError if the whole cluster is lost: no process can replace this one."""
@@ -237,7 +235,7 @@ class RayProcess(Process):
 
     def stop(self) -> None:
         """Tell it that no more messages follow."""
-        self._place.call(lambda: self._queue(_stop))
+        self._place.call(lambda: self._queue(lambda host: controlled(host.stop)))
 
     def end(self, patience_s: float = _CLOSE_S) -> None:
         """Call :meth:`stop` and wait for its end."""
@@ -251,14 +249,6 @@ class RayProcess(Process):
         if not self._over.wait(_CLOSE_S):
             self._place.call(self.give_up)
             self._over.wait(_CLOSE_S)
-
-
-def _say(kind: str, data: str, arrays: Arrays, host: Any) -> Any:
-    return host.say.options(concurrency_group="control").remote(kind, data, arrays)
-
-
-def _stop(host: Any) -> Any:
-    return host.stop.options(concurrency_group="control").remote()
 
 
 async def _result(reference: Any) -> Any:

@@ -17,6 +17,11 @@ _VERSIONS = 2
 """Number of kept versions: the newest, and one that a node may still fetch."""
 
 
+def controlled(method: Any, *arguments: Any) -> Any:
+    """Call a host's method after earlier ones; returns the call's reference."""
+    return method.options(concurrency_group="control").remote(*arguments)
+
+
 class Broadcast:
     """The newest weights, for all running processes. Implements :class:`~tau_trainer.remote.process.Publisher`."""
 
@@ -50,4 +55,4 @@ class Broadcast:
         """Let a host fetch the newest weights; returns the call's reference."""
         reference, shown = self._kept[-1]
         # In a list, Ray passes the references; otherwise it would fetch the arrays before queueing the call.
-        return host.show.options(concurrency_group="control").remote(shown, [reference])
+        return controlled(host.show, shown, [reference])

@@ -96,14 +96,10 @@ class DecisionBatcher:
 
     Attributes:
         actors: the actor of each (behavior's key, team).
-        passes: number of forward passes so far.
-        decisions: number of decisions requested so far.
     """
 
     def __init__(self) -> None:
         self.actors: dict[tuple[str, int], Actor] = {}
-        self.passes = 0
-        self.decisions = 0
         self._requests: dict[Actor, list[_Request]] = {}
 
     def decide(
@@ -138,8 +134,6 @@ class DecisionBatcher:
 
     def _answer(self, actor: Actor, requests: list[_Request]) -> None:
         sizes = [len(request.rows) for request in requests]
-        self.passes += 1
-        self.decisions += sum(sizes)
         try:
             decision = actor.decide(_join([request.rows for request in requests]), *_together(requests, sizes))
         except Exception as error:  # every waiting environment must get every error

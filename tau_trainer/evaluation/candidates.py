@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tau_trainer.columns import Arrays, prefixed, unprefixed
 from tau_trainer.metrics import BaselineScore, keys
 from tau_trainer.settings import ExportChoice
 from tau_trainer.specs import BehaviorSpec, Json
 
 if TYPE_CHECKING:
     from tau_trainer.algorithms import Algorithm
-    from tau_trainer.columns import Arrays
     from tau_trainer.models import Policy
 
 UPDATES_IN_RANK = 3
@@ -110,8 +110,7 @@ def best_to_keep(best: ScoredPolicy | None) -> tuple[Arrays, dict[str, Any] | No
     if best is None:
         return {}, None
     metadata = {"version": best.policy.version, "decisions": best.decisions, "rank": list(best.rank)}
-    weights = {BEST + name: array for name, array in best.policy.weights.items()}
-    return weights, {**metadata, "scores": dict(best.scores)}
+    return prefixed(BEST, best.policy.weights), {**metadata, "scores": dict(best.scores)}
 
 
 def stored_best(algorithm: Algorithm, arrays: Arrays, values: Json) -> ScoredPolicy | None:
@@ -119,9 +118,8 @@ def stored_best(algorithm: Algorithm, arrays: Arrays, values: Json) -> ScoredPol
     metadata = values.get("best")  # checkpoints of earlier versions have none
     if metadata is None:
         return None
-    weights = {name.removeprefix(BEST): array for name, array in arrays.items() if name.startswith(BEST)}
     accuracy, reward = metadata["rank"]
-    policy = algorithm.policy(weights, metadata["version"])
+    policy = algorithm.policy(unprefixed(BEST, arrays), metadata["version"])
     return ScoredPolicy(policy, metadata["decisions"], metadata["scores"], (accuracy, reward))
 
 

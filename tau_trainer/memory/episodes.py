@@ -128,21 +128,6 @@ class EpisodeIndex:
         slots = begin + (chance * (end - begin)).astype(np.intp)  # uniform over the candidate slots
         return self._place(np.minimum(slots, end - 1))  # a chance of nearly 1 rounds up
 
-    def whole(self, places: Rows) -> tuple[Rows, BoolArray]:
-        """The stored rows of the episodes of the rows in ``places`` [m], all ended.
-
-        Repeated places repeat their episode.
-
-        Returns:
-            The places of these episodes, end to end, [n], and their starts, bool [n].
-        """
-        end = self._end[places]
-        begin = self._begin[(end - 1) % len(self._begin)]
-        first = np.cumsum(end - begin) - (end - begin)  # start of each, end to end
-        begins = np.zeros(int((end - begin).sum()), np.bool_)
-        begins[first] = True
-        return self._place(np.arange(len(begins)) + np.repeat(begin - first, end - begin)), begins
-
     def _number_of(self, places: Rows) -> Rows:
         newest = self._count - 1
         numbers: Rows = newest - (newest - places) % self._capacity  # the newest number in the place

@@ -20,8 +20,14 @@ from tau_trainer.models.blocks import NO_PAST, Past, Recurrent, drawn_from
 from tau_trainer.models.heads import SAMPLED, Acting, ActionHead, ValueHead
 from tau_trainer.models.hyper import make_body
 from tau_trainer.models.mlp import MLP, Noise
-from tau_trainer.models.normalizer import Normalizer
-from tau_trainer.models.observation_encoder import Inputs, ObservationEncoder, TowerFeatures, make_encoders, sensors_of
+from tau_trainer.models.observation_encoder import (
+    Inputs,
+    ObservationEncoder,
+    TowerFeatures,
+    make_encoders,
+    normalizer_of,
+    sensors_of,
+)
 from tau_trainer.specs import BehaviorSpec, Float64Array, FloatArray, Observations
 
 if TYPE_CHECKING:
@@ -91,8 +97,7 @@ class ActorCritic(torch.nn.Module):
         self.towers = towers
         self.noisy = False
         self._vectors, self._encoded = sensors_of(spec)
-        vectors = sum(spec.observations[i].size for i in self._vectors)  # D
-        self.normalizer = Normalizer(vectors) if normalize and vectors else None
+        self.normalizer = normalizer_of(spec, normalize=normalize)
         self.encoders, self.memories = torch.nn.ModuleList(), torch.nn.ModuleList()
 
     def _explore(self, settings: ExplorationSettings | None) -> None:

@@ -9,8 +9,7 @@ import torch
 
 from tau_trainer.models.hyper import make_body
 from tau_trainer.models.mlp import MLP, kaiming_normal_
-from tau_trainer.models.normalizer import Normalizer
-from tau_trainer.models.observation_encoder import make_encoders, sensors_of
+from tau_trainer.models.observation_encoder import make_encoders, normalizer_of
 
 if TYPE_CHECKING:
     from tau_trainer.settings import NetworkSettings
@@ -31,10 +30,7 @@ class Features(torch.nn.Module):
         self, spec: BehaviorSpec, settings: NetworkSettings, generator: torch.Generator, beside: int = 0
     ) -> None:
         super().__init__()
-        vectors = sum(spec.observations[i].size for i in sensors_of(spec)[0])
-        self.normalizer: Normalizer | None = None
-        if settings.normalize and vectors:
-            self.normalizer = Normalizer(vectors)
+        self.normalizer = normalizer_of(spec, normalize=settings.normalize)
         self.encoders, size, goal = make_encoders(spec, settings, 1, generator)
         self.body, self.hyper = make_body(size + beside, goal, settings, 1, generator)
         self.size: int = self.body.size if self.hyper is None else self.hyper.size

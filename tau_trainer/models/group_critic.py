@@ -82,8 +82,7 @@ class GroupCritic(torch.nn.Module):
             seen += remembered
         with drawn_from(generator):
             self.alone = torch.nn.Linear(seen, width)
-            did = choices.continuous_size + choices.mask_size
-            self.acted = torch.nn.Linear(seen + did, width)
+            self.acted = torch.nn.Linear(seen + choices.width, width)
             self.query = torch.nn.Linear(width, width)
             self.key = torch.nn.Linear(width, width)
             self.value = torch.nn.Linear(width, width)

@@ -108,6 +108,10 @@ class ActionHead(Head):
         # bool [n, free]: levels of continuous actions are never forbidden.
         return mask if not free else np.concatenate([np.zeros((len(mask), free), np.bool_), mask], axis=1)
 
+    def forbids(self, mask: BoolArray | None, rows: int) -> BoolArray:
+        """The same for ``rows`` decisions; a mask of None forbids nothing."""
+        return np.zeros((rows, self.choices.mask_size), np.bool_) if mask is None else self.forbidden(mask)
+
     def remembered(self, actions: Actions) -> tuple[FloatArray, IntArray]:
         """Actions [n] of an environment in the form for learning: ``continuous`` and ``discrete`` of :attr:`choices`.
 

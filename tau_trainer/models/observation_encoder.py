@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from tau_trainer.models.blocks import Encoder, ListEncoder, drawn_from, kind_of, make_encoder, make_list_encoder
+from tau_trainer.models.normalizer import Normalizer
 from tau_trainer.specs import BehaviorSpec, ObservationSpec, ObservationType
 
 if TYPE_CHECKING:
@@ -116,6 +117,12 @@ def sensors_of(spec: BehaviorSpec) -> tuple[list[int], list[int]]:
     seen = [i for i, sensor in enumerate(spec.observations) if sensor.size and not sensor.hidden]
     vectors = [i for i in seen if kind_of(spec.observations[i]) == "vector"]
     return vectors, sorted(set(seen) - set(vectors))
+
+
+def normalizer_of(spec: BehaviorSpec, *, normalize: bool) -> Normalizer | None:
+    """The normaliser of all vectors, if there are any and if the settings ask for it."""
+    vectors = sum(spec.observations[i].size for i in sensors_of(spec)[0])  # D
+    return Normalizer(vectors) if normalize and vectors else None
 
 
 def make_encoders(

@@ -46,7 +46,7 @@ class OwnNetwork(ActorCritic):
         torch.nn.Module.__init__(self)
         self._see(spec, 1, normalize=normalize)
         self.module = module
-        size = spec.actions.continuous_size + spec.actions.mask_size
+        size = spec.actions.width
         self.action = ActionHead(size, spec.actions, torch.Generator(), acting=Acting(deterministic=True))
         with torch.no_grad():  # passes the module's outputs through
             self.action.weight.copy_(torch.eye(size))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import torch
 from typing_extensions import override
 
-from tau_trainer.models.normalizer import Normalizer
+from tau_trainer.models.observation_encoder import normalizer_of
 from tau_trainer.models.soft_actor_critic import TwinQ
 from tau_trainer.rewards.learned import Experience, LearnedReward, Loss
 from tau_trainer.specs import ActionSpec, BehaviorSpec
@@ -61,8 +61,7 @@ class AIRL(LearnedReward):
         self._generator = generator
         self.register_buffer("ends", torch.ones(2))
         self.networks = TwinQ(spec, ActionSpec(), settings.network_settings, 1, generator)
-        vectors = sum(sensor.size for sensor in spec.observations if len(sensor.shape) == 1)  # D
-        self.normalizer = Normalizer(vectors) if settings.network_settings.normalize and vectors else None
+        self.normalizer = normalizer_of(spec, normalize=settings.network_settings.normalize)
 
     @override
     def observe(self, some: Experience, *, expert: bool) -> None:

@@ -51,7 +51,7 @@ class Curiosity(LearnedReward):
         self.register_buffer("learned", torch.zeros(()))
         self.features = Features(spec, settings.network_settings, generator)
         size = self.features.size
-        actions = spec.actions.continuous_size + spec.actions.mask_size
+        actions = spec.actions.width
         self.inverse = Readout(2 * size, HIDDEN, actions, generator)
         self.forward_model = Readout(size + actions, HIDDEN, size, generator)
 

@@ -58,9 +58,7 @@ class GAIL(LearnedReward):
         super().__init__()
         self._actions = spec.actions if settings.use_actions else None
         self._generator = generator
-        beside = 0
-        if settings.use_actions:
-            beside = spec.actions.continuous_size + spec.actions.mask_size + 1
+        beside = spec.actions.width + 1 if settings.use_actions else 0
         self.features = Features(spec, settings.network_settings, generator, beside)
         self.code: Readout | None = None
         if settings.use_vail:

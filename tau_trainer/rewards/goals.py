@@ -15,21 +15,20 @@ from tau_trainer.specs import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from tau_trainer.settings import HindsightSettings
+    from tau_trainer.settings.replay import DistanceSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Near:
     """``hindsight.distance``: a goal is reached within a Euclidean distance of it. Is a :data:`RewardDone`."""
 
-    threshold: float
-    reached: float
-    missed: float
-    terminates: bool
+    settings: DistanceSettings
 
     def __call__(self, achieved: FloatArray, goal: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Rewards and ends."""
-        near = np.linalg.norm(achieved - goal, axis=1) <= self.threshold
-        return np.where(near, np.float32(self.reached), np.float32(self.missed)), near & self.terminates
+        settings = self.settings
+        near = np.linalg.norm(achieved - goal, axis=1) <= settings.threshold
+        return np.where(near, np.float32(settings.reached), np.float32(settings.missed)), near & settings.terminates
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def goal_rule(settings: HindsightSettings, environment: Sequence[str]) -> Reward
         SettingsError: there is none.
     """
     if settings.distance is not None:
-        return Near(**settings.distance.model_dump())
+        return Near(settings.distance)
     if settings.reward_done is not None:
         name = f"hindsight.reward_done '{settings.reward_done}'"
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any
 
 from tau_trainer.settings.document import Document
@@ -12,7 +12,7 @@ from tau_trainer.settings.loading import apply_overrides, interpret
 from tau_trainer.settings.outlook import pace, untrainable
 from tau_trainer.settings.problems import Problems
 from tau_trainer.settings.run import RunSettings
-from tau_trainer.settings.trainers import OfflineTrainerSettings, TrainerSettings, trainer_type
+from tau_trainer.settings.trainers import TrainerSettings, trainer_type
 from tau_trainer.specs import BehaviorSpec, Json
 
 SLOW = "sac_ln"
@@ -136,7 +136,7 @@ def hint(share: float, settings: RunSettings) -> str | None:
     """
     env, trainers = settings.env_settings, trainers_of(settings)
     kinds = {trainer.trainer_type for trainer in trainers}
-    if env.num_envs > 1 or env.attached or kinds == {SLOW} or _offline(trainers):
+    if env.num_envs > 1 or env.attached or kinds == {SLOW}:
         return None
     if 1.0 / (1.0 - share + share / _AT_ONCE) < _TWICE:
         return None
@@ -145,7 +145,3 @@ def hint(share: float, settings: RunSettings) -> str | None:
         several = f"a build (--env GAME) can play {_AT_ONCE} at once (--num-envs {_AT_ONCE})"
     slow = f", and trainer_type: {SLOW} learns while the game plays" if replaceable(settings) else ""
     return f"The game takes {share:.0%} of the time: {several}{slow}; `tau-train advise` measures what it brings."
-
-
-def _offline(trainers: Iterable[TrainerSettings]) -> bool:
-    return any(isinstance(trainer, OfflineTrainerSettings) for trainer in trainers)

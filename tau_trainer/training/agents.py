@@ -82,18 +82,18 @@ class _Role:
         return StepFacts(rewards, group_reward, agents.group_id, plays_on, moment, self.agent.team)
 
 
-@dataclass(frozen=True, slots=True)
-class _Answered:
-    """A step of one behavior that is answered but not yet recorded."""
+@dataclass(slots=True)
+class _Step:
+    """A step of one behavior that is not yet recorded."""
 
     role: _Role
     batch: StepBatch
     rows: Rows
     ended: Rows
     """Rows of the agents whose episode ended."""
-    decision: Decision | None
-    """None if no agent asked for a decision."""
-    sent: Actions | None
+    decision: Decision | None = None
+    """None if no agent asked for a decision, or until it is answered."""
+    sent: Actions | None = None
 
 
 class AgentTrainer:
@@ -128,7 +128,7 @@ class AgentTrainer:
         self._on_episodes = on_episodes
         self._callbacks = callbacks
         self._roles: dict[str, _Role] = {}
-        self._answered: list[_Answered] = []
+        self._answered: list[_Step] = []
 
     async def decide(self, batches: Sequence[StepBatch], specs: Behaviors) -> dict[str, Actions]:
         """The actions of every behavior, in the order in which its agents asked. The environment waits only for this.
@@ -137,18 +137,14 @@ class AgentTrainer:
         works out rewards and experience after the environment has its answer.
         """
         asked = [self._ask(batch, specs[batch.behavior]) for batch in batches]
-        actions: dict[str, Actions] = {}
-        for role, batch, rows, ended, answer in asked:
-            decision = await answer if answer is not None else None
-            sent = decision.to_env() if decision is not None else None
-            if sent is not None:
-                actions[batch.behavior] = sent
-            self._answered.append(_Answered(role, batch, rows, ended, decision, sent))
-        return actions
+        for step, answer in asked:
+            if answer is not None:
+                step.decision = await answer
+                step.sent = step.decision.to_env()
+            self._answered.append(step)
+        return {step.batch.behavior: step.sent for step, _ in asked if step.sent is not None}
 
-    def _ask(
-        self, batch: StepBatch, spec: BehaviorSpec
-    ) -> tuple[_Role, StepBatch, Rows, Rows, Future[Decision] | None]:
+    def _ask(self, batch: StepBatch, spec: BehaviorSpec) -> tuple[_Step, Future[Decision] | None]:
         role = self._roles.get(spec.name)
         if role is None:  # the behavior appears for the first time
             role = self._roles[spec.name] = _Role(self._make_agent(spec), self._make_rewarder(spec))
@@ -156,7 +152,7 @@ class AgentTrainer:
             role.agent.meet(spec)
         ended = role.agent.table(batch.terminals.agent_ids) if len(batch.terminals) else _NOBODY
         rows = role.agent.table(batch.agent_ids)
-        return role, batch, rows, ended, role.agent.ask(batch, rows, ended)
+        return _Step(role, batch, rows, ended), role.agent.ask(batch, rows, ended)
 
     def record(self) -> None:
         """Record rewards, episodes and experience of the steps that :meth:`decide` has answered."""
@@ -170,7 +166,7 @@ class AgentTrainer:
                 self._step(step, step.decision, step.sent, moment)
             self._let_go(step.role)
 
-    def _playing(self, steps: Sequence[_Answered]) -> IntArray | None:
+    def _playing(self, steps: Sequence[_Step]) -> IntArray | None:
         """Numbers of the groups, over all behaviors, in which at least one agent's episode continues after ``steps``.
 
         An agent that decides for the first time belongs to the next episode of its group. None: no agent of a group
@@ -196,7 +192,7 @@ class AgentTrainer:
         self._score(role, result)
         return acted, paid
 
-    def _step(self, step: _Answered, decision: Decision, sent: Actions, moment: int) -> None:
+    def _step(self, step: _Step, decision: Decision, sent: Actions, moment: int) -> None:
         """Agents that decided: record the reward of their previous decision, and remember this one."""
         role, batch, rows = step.role, step.batch, step.rows
         acted, paid = self._answer(role, batch, rows, ended=False)
@@ -211,7 +207,7 @@ class AgentTrainer:
                 self._callbacks.tell("on_episode_begin", begun)
         self._score(role, role.rewarder.decided(rows, sent, batch.obs))
 
-    def _end(self, step: _Answered, moment: int, playing: IntArray | None) -> None:
+    def _end(self, step: _Step, moment: int, playing: IntArray | None) -> None:
         """Episodes that ended: record their last reward, their return, and their rows."""
         role, ended, rows = step.role, step.batch.terminals, step.ended
         acted, paid = self._answer(role, ended, rows, ended=True)

@@ -67,14 +67,18 @@ def connected(cluster: ClusterSettings, say: Callable[[str], None]) -> Iterator[
         connection.close()
 
 
+def changed(settings: RunSettings, section: str, **values: object) -> RunSettings:
+    """Settings with other values in one section."""
+    return settings.model_copy(update={section: getattr(settings, section).model_copy(update=values)})
+
+
 def playable(settings: RunSettings) -> RunSettings:
     """Settings with the absolute path of the build, because every node looks for it."""
     env, build = settings.env_settings, build_of(settings)
     if build is None:
         return settings
     kind = (env.env_path or "").removesuffix(build)
-    whole = env.model_copy(update={"env_path": f"{kind}{Path(build).expanduser().absolute()}"})
-    return settings.model_copy(update={"env_settings": whole})
+    return changed(settings, "env_settings", env_path=f"{kind}{Path(build).expanduser().absolute()}")
 
 
 def build_of(settings: RunSettings) -> str | None:
@@ -93,8 +97,8 @@ def _fitting(settings: RunSettings, room: int, described: str) -> RunSettings:
     chosen = settings.async_trainer
     spare = int(chosen.eval_interval > 0) + settings.devices - 1
     if "actors" not in chosen.model_fields_set and chosen.exploration is None:
-        chosen = chosen.model_copy(update={"actors": max(1, min(room - spare, 1000))})
-        settings = settings.model_copy(update={"async_trainer": chosen})
+        settings = changed(settings, "async_trainer", actors=max(1, min(room - spare, 1000)))
+        chosen = settings.async_trainer
     evaluator = " and one that evaluates (eval_interval: 0 removes it)" if chosen.eval_interval else ""
     learn = f", {settings.devices - 1} that learn in addition to this one" if settings.devices > 1 else ""
     check_room(room, chosen.actors + spare, f"{chosen.actors} actors{evaluator}{learn}", f"{described}; lower --actors")
@@ -111,13 +115,12 @@ def _pairs_fitting(settings: RunSettings, room: int, described: str) -> RunSetti
     task, tau = task_of(settings), settings.tau
     if task is None or tau is None:
         return settings  # without a task there are no pairs; the plan reports that
-    actors = settings.async_trainer.model_copy(update={"actors": task.pairs, "eval_interval": 0, "exploration": None})
+    settings = changed(settings, "async_trainer", actors=task.pairs, eval_interval=0, exploration=None)
     learn = settings.devices - 1  # in addition to this machine
     most = min(task.max_concurrent or max(1, room - learn), task.pairs)
     check_room(room, most + learn, f"{most} pairs at a time", f"{described}; lower --max-concurrent")
-    concurrent, env = tau.model_copy(update={"max_concurrent": most}), settings.env_settings
-    each = env.model_copy(update={"num_envs": 1})  # num_envs was the number of pairs, or unset
-    return settings.model_copy(update={"async_trainer": actors, "tau": concurrent, "env_settings": each})
+    settings = changed(settings, "env_settings", num_envs=1)  # num_envs was the number of pairs, or unset
+    return changed(settings, "tau", max_concurrent=most)
 
 
 def check_room(room: int, wanted: int, what: str, remedy: str) -> None:

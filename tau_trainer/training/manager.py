@@ -24,7 +24,7 @@ from tau_trainer.settings import RunSettings, check_device, dump_settings, resol
 from tau_trainer.settings.gathering import check_trainable
 from tau_trainer.settings.outlook import untrainable
 from tau_trainer.settings.problems import check_chosen
-from tau_trainer.training.elsewhere import machines_of
+from tau_trainer.training.elsewhere import changed, machines_of
 from tau_trainer.training.plan import RunKind, RunPlan, is_offline, make_plan
 from tau_trainer.training.resuming import check_resume
 from tau_trainer.training.task import sized
@@ -166,5 +166,4 @@ def _called(settings: RunSettings) -> RunSettings:
 
 def lasting(settings: RunSettings) -> RunSettings:
     """Settings to start the run with again: without the flags by which this start resumed or replaced a run."""
-    once = settings.checkpoint_settings.model_copy(update={"resume": False, "force": False, "load_model": False})
-    return settings.model_copy(update={"checkpoint_settings": once})
+    return changed(settings, "checkpoint_settings", resume=False, force=False, load_model=False)

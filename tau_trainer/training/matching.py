@@ -50,7 +50,9 @@ def match(
     Raises:
         TauError: the environment or a player is not available.
     """
-    names = _names(contestants)
+    names = [some.name if isinstance(some, Path) else some for some in contestants]
+    if len({*names}) < len(names):
+        names = [str(some) for some in contestants]
     seed = settings.env_settings.seed
     players: dict[str, Contestant] = {}
     for name, contestant in zip(names, contestants, strict=True):
@@ -60,12 +62,6 @@ def match(
     with opened(settings, say) as environment:
         playing = team_matches(environment, players, games, parameters, stopped, say)
         return asyncio.run(playing)
-
-
-def _names(contestants: Sequence[str | Path]) -> list[str]:
-    """Short names if they are unique, otherwise full paths."""
-    short = [some.name if isinstance(some, Path) else some for some in contestants]
-    return short if len({*short}) == len(short) else [str(some) for some in contestants]
 
 
 def _contestant(contestant: str | Path, seed: int, *, deterministic: bool) -> Contestant:

@@ -87,6 +87,7 @@ class RecordingsCollector(Collector):
 
     def __init__(self, settings: RunSettings, run: Run) -> None:
         self.settings, self.run = settings, run
+        self._plays = settings.env_settings.env_path is not None
         self.learners = [self._make(name, trainer) for name, trainer in _trainers(settings)]
         self.checkpointer = Checkpointer(run, None if run.folder.resumed else InitialWeights(settings))
         self.checkpointer.newest([learner.name for learner in self.learners])
@@ -147,7 +148,7 @@ class RecordingsCollector(Collector):
                 if learner.decisions > 0 and not learner.done:
                     self._break_off(learner)
             return False
-        if self.settings.env_settings.env_path is not None and not learner.decisions:
+        if self._plays and not learner.decisions:
             self._evaluate(learner)  # the starting point, and a check that it is the right environment
         self._learn(learner)
         return True
@@ -172,7 +173,7 @@ class RecordingsCollector(Collector):
     def _break_off(self, learner: _Learner) -> None:
         """The run ends before this behavior is done: save it."""
         if learner.decisions % learner.settings.checkpoint_every:
-            if self.settings.env_settings.env_path is None:
+            if not self._plays:
                 self._judge(learner)  # playing takes too long after Ctrl-C
             self._checkpoint(learner)
 
@@ -183,7 +184,7 @@ class RecordingsCollector(Collector):
         loss = held.get(keys.held_out(keys.POLICY_LOSS))
         # A clone is as good as its predictions of the player; the other algorithms aim to be better than the player.
         score = -loss if loss is not None and learner.algorithm.name == "bc" else None
-        if self.settings.env_settings.env_path is not None:
+        if self._plays:
             score = self._evaluate(learner)
         if score is not None:
             learner.tracker.take(ScoredPolicy(learner.policy, learner.decisions, {}, (0.0, score)))
@@ -231,8 +232,7 @@ class RecordingsCollector(Collector):
         best = self._best(learner)
         policy = learner.policy if best is None else best.policy
         made_of = learner.decisions if best is None else best.decisions
-        plays = self.settings.env_settings.env_path is not None
-        reward = best.rank[1] if best is not None and plays else None
+        reward = best.rank[1] if best is not None and self._plays else None
         return Export(learner.name, partial(export_onnx, policy, learner.spec), made_of, reward)
 
     def _described(self, learner: _Learner) -> str:
@@ -240,8 +240,8 @@ class RecordingsCollector(Collector):
         best = self._best(learner)
         if best is None:
             return f"the last policy, of gradient step {learner.decisions:,}"
-        plays, score = self.settings.env_settings.env_path is not None, best.rank[1]
-        worth = f"mean reward {score:.3f}" if plays else f"a loss of {-score:.4g} on the set-aside recordings"
+        score = best.rank[1]
+        worth = f"mean reward {score:.3f}" if self._plays else f"a loss of {-score:.4g} on the set-aside recordings"
         return f"the best policy, of gradient step {best.decisions:,} of {learner.decisions:,}, with {worth}"
 
     @property

@@ -160,8 +160,9 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
     engine_args: tuple[str, ...] = ()
     parameters = dict(settings.environment_parameters or {})
     Lessons(parameters)  # refuses numbers that cannot be sent, before anything starts
-    again = settings.checkpoint_settings.resume or settings.checkpoint_settings.inference
-    if settings.execution == "async" and not settings.checkpoint_settings.inference:
+    chosen = settings.checkpoint_settings
+    again = chosen.resume or chosen.inference
+    if settings.execution == "async" and not chosen.inference:
         elsewhere = settings.cluster is not None
         if command == "parallel" and not elsewhere:
             raise SettingsError("execution: async is for `learn`, whose actors share a policy; use `tau-train learn`")

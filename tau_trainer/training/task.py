@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tau_trainer import plugins
@@ -94,20 +94,21 @@ def sized(settings: RunSettings) -> RunSettings:
 
     Raises DataError, SettingsError.
     """
-    for name in plugins.names("tasks"):
-        if getattr(settings, name, None) is not None:
-            check_chosen(settings, name)
-            size: Callable[[RunSettings], RunSettings] | None = getattr(plugins.load("tasks", name), "sized", None)
-            return settings if size is None else size(settings)
+    for kind, _ in _chosen(settings):
+        size: Callable[[RunSettings], RunSettings] | None = getattr(kind, "sized", None)
+        return settings if size is None else size(settings)
     return settings
 
 
 def task_of(settings: RunSettings) -> Task | None:
     """The task that a section of the settings names; None if there is none. Raises DataError, SettingsError."""
+    return next((kind(section) for kind, section in _chosen(settings)), None)
+
+
+def _chosen(settings: RunSettings) -> Iterator[tuple[Callable[[object], Task], object]]:
+    """The tasks that the settings have a section for, each with that section."""
     for name in plugins.names("tasks"):
         section = getattr(settings, name, None)
         if section is not None:
             check_chosen(settings, name)
-            task: Task = plugins.load("tasks", name)(section)
-            return task
-    return None
+            yield plugins.load("tasks", name), section

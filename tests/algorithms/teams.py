@@ -36,7 +36,7 @@ def read(learner: POCA, work: Any) -> tuple[GroupReader, Any, Any, Any, Any]:
     """The reader, its samples, what the critic says of them, and advantages and returns."""
     reader = learner.read(Rollout(work))
     assert isinstance(reader, GroupReader)
-    learner.policy_update._reader = reader  # type: ignore[attr-defined]
+    learner.policy_update._reader = reader
     samples = reader.samples(learner.network)
     values = learner.policy_update.values(samples.inputs)
     return reader, samples, values, *reader.advantages(values, learner.policy_update)

@@ -89,7 +89,7 @@ def test_returns_of_what_is_new_go_on_beyond_ends(messages: Any, kind: type[POCA
     paid = np.random.default_rng(1).normal(size=len(rollout)).astype(np.float32)
     reader = learner.read(rollout)
     assert isinstance(reader, GroupReader)
-    learner.policy_update._reader = reader  # type: ignore[attr-defined]
+    learner.policy_update._reader = reader
     rollout.rewards["rnd"] = paid[:, None]
     with torch.no_grad():
         values = learner.policy_update.values(reader.samples(learner.network).inputs)

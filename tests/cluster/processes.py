@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -86,12 +85,13 @@ def test_a_worker_of_rays_that_is_killed_takes_its_process_with_it(echo: Echo) -
 
 def test_one_that_cannot_be_told_something_ends(echo: Echo) -> None:
     """Else it would go on without."""
-    from tau_trainer.cluster.process import RayProcess, _say
+    from tau_trainer.cluster.process import RayProcess
+    from tau_trainer.cluster.weights import controlled
 
     process = echo()
     assert process.pid
     assert isinstance(process, RayProcess)
-    process._place.call(lambda: process._queue(partial(_say, "news", "no JSON", {})))
+    process._place.call(lambda: process._queue(lambda host: controlled(host.say, "news", "no JSON", {})))
     with pytest.raises(
         ActorError, match=r"^the echo on local-\d ended because a message could not be delivered \(Expecting"
     ):

@@ -20,7 +20,7 @@ from tau_trainer.training.learning.process import RemoteLearner
 from tests.cluster.conftest import NODES, RESOURCES
 from tests.training.actors import test_lock_step
 from tests.training.batched import test_data_parallel
-from tests.training.fakes import Memory, begin, pairs_of
+from tests.training.fakes import Memory, begin
 from tests.training.learning import test_group, test_parameter_server
 from tests.waiting import HANG_S
 
@@ -77,11 +77,12 @@ def test_pairs_train_on_nodes_as_many_at_a_time_as_may(tmp_path: Path) -> None:
     given |= {"env_settings.env_path": "headless:tau"}
     given |= {"tau.pairs": 2, "tau.max_concurrent": 1, "tau.policy": "independent", "behaviors.*.max_steps": 2000}
     given |= {"checkpoint_settings.results_dir": str(tmp_path), "checkpoint_settings.run_id": "pairs"}
-    session = begin(load_settings("tau3", given), command="parallel")
-    parallel = pairs_of(session).parallel
+    memory = Memory()
+    session = begin(load_settings("tau3", given), memory, command="parallel")
     report = session.wait(LONG_S)
     assert report.outcome == "completed"
-    assert parallel.peak == 1
+    moved = [event.fields["pair"] for event in memory.events if event.kind == "pair"]
+    assert moved == sorted(moved), "one after the other"
     assert [pair.decisions >= 1000 for pair in report.pairs] == [True] * 2
     assert all(pair.validation_accuracy is not None for pair in report.pairs)
     written = load_settings(tmp_path / "pairs" / "configuration.yaml")

@@ -23,10 +23,10 @@ CEILINGS = {
     "functions of more than 6 parameters": 24,
     "floors": 26,
     "casts": 6,
-    "comments `type: ignore`": 53,
+    "comments `type: ignore`": 52,
     "hooks": 4,
     "double names": 4,
-    "functions with a local `one`": 2,
+    "functions with a local `one`": 1,
     "functions with a local `own`": 0,
     "functions with a local `told`": 0,
 }

@@ -195,4 +195,3 @@ def test_nothing_is_said_where_nothing_would_be_twice_as_fast(share: float, chan
 def test_nothing_is_said_to_who_uses_it() -> None:
     used = load_settings(None, {"default_settings.trainer_type": SLOW, "env_settings.env_path": "game"})
     assert hint(0.92, used) is None
-    assert hint(0.92, load_settings("CartPoleBC")) is None

@@ -28,11 +28,7 @@ class StackedHead(NamedTuple):
     choices: ActionSpec
     log_sigma: torch.Tensor
     """float32 [P, c]."""
-
-    @property
-    def squashed(self) -> bool:
-        """No: they learn by PPO."""
-        return False
+    squashed: bool = False  # they learn by PPO
 
 
 class Drawn(NamedTuple):

@@ -17,7 +17,7 @@ from tau_trainer.algorithms.off_policy.replayed import Replayed
 from tau_trainer.algorithms.off_policy.tensor_replay import TensorReplay
 from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatches
 from tau_trainer.algorithms.signals import experience_of
-from tau_trainer.columns import Arrays, Rows
+from tau_trainer.columns import Arrays, Rows, prefixed, unprefixed
 from tau_trainer.errors import CheckpointError
 from tau_trainer.memory import Replay, Rollout, TensorRollout, Work, WorkData, experience
 from tau_trainer.metrics import keys
@@ -291,10 +291,10 @@ class OffPolicy(Replayed):
         metadata["steps_per_update"] = self.hyperparameters.steps_per_update
         if self.hyperparameters.save_replay_buffer:
             rows, metadata["replay"] = self.held.state()
-            arrays |= {_REPLAY + name: values for name, values in rows.items()}
+            arrays |= prefixed(_REPLAY, rows)
             if self.ends is not None:
                 rows, metadata["ends"] = self.ends.state()
-                arrays |= {_ENDS + name: values for name, values in rows.items()}
+                arrays |= prefixed(_ENDS, rows)
             if self.priorities is not None:
                 arrays[_PRIORITIES], metadata["priorities"] = self.priorities.state()
         return arrays, metadata
@@ -304,9 +304,9 @@ class OffPolicy(Replayed):
         held, priorities, ends = self._new_held(), self._new_priorities(), self._new_ends()
         if "replay" in metadata and not fresh:
             try:
-                held.load(_named(_REPLAY, arrays), metadata["replay"])
+                held.load(unprefixed(_REPLAY, arrays), metadata["replay"])
                 if ends is not None and "ends" in metadata:
-                    ends.load(_named(_ENDS, arrays), metadata["ends"])
+                    ends.load(unprefixed(_ENDS, arrays), metadata["ends"])
                 elif ends is not None and isinstance(held, Replay):  # an earlier session drew uniformly
                     ends.append(held.take(held.where("terminated")))
                 if priorities is not None and _PRIORITIES in arrays:
@@ -374,8 +374,3 @@ class Stepwise(OffPolicy):
         here = self.ranks.part(rows)  # of each minibatch
         each = zip(minibatches(drawn, steps, self.ranks), noise[:, :, here].unbind(dim=1), strict=True)
         return torch.stack([self.step(batch, part, learning_rate) for batch, part in each])
-
-
-def _named(prefix: str, arrays: Arrays) -> Arrays:
-    """The arrays whose names start with a prefix, without it."""
-    return {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}

@@ -14,6 +14,7 @@ TD3 (:mod:`tau_trainer.algorithms.off_policy.td3`) is this with two Qs, a delay 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from typing_extensions import override
@@ -27,6 +28,10 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic
 from tau_trainer.settings import DDPGHyperparameters
+
+if TYPE_CHECKING:
+    from tau_trainer.settings.exploration import ExplorationSettings
+    from tau_trainer.specs import BehaviorSpec
 
 
 class DDPG(Stepwise):
@@ -50,32 +55,36 @@ class DDPG(Stepwise):
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         super().__init__(setup)
         self._tau = DDPGHyperparameters.of(self.hyperparameters).tau
-        self._gammas = torch.tensor([stream.gamma for stream in self.streams], device=self.device)  # float32 [S]
         actor, q, *_ = self.parts
         self._actor, self._q = self.parameters.part(actor), self.parameters.part(q)
         module = self.module
         self._follow = follower(module.target, module.network), follower(module.q_target, module.q)
         if fused:
-            self.fuse(lambda: ddpg_steps(self.parameters, DDPGConstants(self._gammas, self._tau, self.delay)))
+            self.fuse(lambda: ddpg_steps(self.parameters, DDPGConstants(self.discounts, self._tau, self.delay)))
 
     @override
     def build(self) -> DeterministicActorCritic:
-        hyper = DDPGHyperparameters.of(self.hyperparameters)
         network = self.settings.network_settings
         if network.action_levels is not None:
             raise SettingsError(f"{self.name} does not support action levels; remove network_settings.action_levels")
+        acting = self.spec, network, self.exploration(), len(self.streams), self.estimates, self.generator
+        self.module = DeterministicActorCritic(*acting, self.joint())
+        self.network = self.module.network
+        return self.module
+
+    def exploration(self) -> ExplorationSettings:
+        """How the actor's best action is disturbed. Raises SettingsError for actions that it cannot learn."""
         if self.spec.actions.discrete_size:
             raise SettingsError(
                 f"{self.name} learns only continuous actions, but there are discrete branches "
                 f"{list(self.spec.actions.discrete_branches)}; use trainer_type: "
                 f"{'sac or ppo' if self.spec.actions.continuous_size else 'dqn'}"
             )
-        exploration = hyper.exploration.over(self._setup.decisions)
-        self.module = DeterministicActorCritic(
-            self.spec, network, exploration, len(self.streams), self.estimates, self.generator
-        )
-        self.network = self.module.network
-        return self.module
+        return DDPGHyperparameters.of(self.hyperparameters).exploration.over(self._setup.decisions)
+
+    def joint(self) -> BehaviorSpec | None:
+        """The behavior that Q sees, if that is more than the actor sees."""
+        return None
 
     @override
     def noise(self, drawn: Transitions) -> torch.Tensor:
@@ -97,7 +106,7 @@ class DDPG(Stepwise):
             after = (torch.tanh(module.target.outputs(batch.following)) + noise).clamp(-1.0, 1.0)  # [n, c] in [-1, 1]
             # [n, S]; the smaller one, see td3.
             value = module.q_target(module.q_target.see(batch.following), after).squeeze(3).amin(dim=0)
-            goal = torch.addcmul(batch.rewards, batch.goes_on * self._gammas, value)  # [n, S]
+            goal = torch.addcmul(batch.rewards, batch.goes_on * self.discounts, value)  # [n, S]
         q = module.q(module.q.see(batch.inputs), batch.continuous).squeeze(3)  # [E, n, S]
         return half_squares(q - goal, batch), q
 

@@ -31,7 +31,6 @@ from tau_trainer.columns import GROUP, MOMENT, Column, Rows
 from tau_trainer.errors import SettingsError
 from tau_trainer.memory import Links, Replay, Rollout, Work, together
 from tau_trainer.models.actor_critic import as_tensor
-from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic
 from tau_trainer.models.distributions import MASKED_LOGIT, branch_bounds
 from tau_trainer.models.observation_encoder import TowerFeatures
 from tau_trainer.settings import MADDPGHyperparameters
@@ -56,6 +55,7 @@ class MADDPG(DDPG):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup, fused=False)
+        self._temperature = getattr(self.exploration(), "temperature", 1.0)
         others = [[other for other in range(self._agents) if other != agent] for agent in range(self._agents)]
         # int64 [N, N]: an agent, then the others.
         self._order = torch.tensor([[agent, *rest] for agent, rest in enumerate(others)], device=self.device)
@@ -65,28 +65,15 @@ class MADDPG(DDPG):
         return MADDPGHyperparameters.of(self.hyperparameters).group_size
 
     @override
-    def build(self) -> DeterministicActorCritic:
-        exploration, spec = self._exploration(), self.spec
+    def joint(self) -> BehaviorSpec:
+        spec = self.spec
         if any(len(sensor.shape) != 1 for sensor in spec.observations):
             raise SettingsError("maddpg reads only vectors, but there are images or lists; use trainer_type: ppo")
-        if self.settings.network_settings.action_levels is not None:
-            raise SettingsError("maddpg does not support action levels; remove network_settings.action_levels")
         seen = ObservationSpec("everybody", (self._agents * sum(sensor.size for sensor in spec.observations),))
-        size = self._agents * (spec.actions.continuous_size + spec.actions.mask_size)
-        joint = BehaviorSpec(spec.name, (seen,), ActionSpec(size))
-        self._temperature = getattr(exploration, "temperature", 1.0)
-        network = self.settings.network_settings
-        self.module = DeterministicActorCritic(
-            spec, network, exploration, len(self.streams), self.estimates, self.generator, joint
-        )
-        self.network = self.module.network
-        return self.module
+        return BehaviorSpec(spec.name, (seen,), ActionSpec(self._agents * spec.actions.width))
 
-    def _exploration(self) -> ExplorationSettings:
-        """The exploration of the settings, or the default.
-
-        Raises SettingsError if it is for another kind of actions.
-        """
+    @override
+    def exploration(self) -> ExplorationSettings:
         actions = self.spec.actions
         given = MADDPGHyperparameters.of(self.hyperparameters).exploration
         if actions.continuous_size and actions.discrete_size:
@@ -170,8 +157,8 @@ class MADDPG(DDPG):
             "next": self.network.vectors(following),
             "continuous": rollout.column("continuous"),
             "discrete": rollout.column("discrete"),
-            "forbidden": self._forbidden(rollout.mask, len(rollout)),
-            "next_forbidden": self._forbidden(rollout.next_mask, len(rollout)),
+            "forbidden": self.network.action.forbids(rollout.mask, len(rollout)),
+            "next_forbidden": self.network.action.forbids(rollout.next_mask, len(rollout)),
             "rewards": self.streamed(rollout),
             "terminated": rollout.terminated,
             "here": np.ones(len(rollout), np.bool_),
@@ -220,7 +207,7 @@ class MADDPG(DDPG):
             after = self._actions(outputs, batch.forbidden_after, noise[:, 0])  # [n, N, A]
             # [n, N, S].
             value = self._central(module.q_target, batch.following[0], self._ordered(after, weights)).amin(dim=0)
-            goal = torch.addcmul(batch.rewards, batch.goes_on * self._gammas, value)  # [n, N, S]
+            goal = torch.addcmul(batch.rewards, batch.goes_on * self.discounts, value)  # [n, N, S]
         q = self._central(module.q, batch.inputs[0], self._ordered(self._done(batch), weights))  # [E, n, N, S]
         error = (q - goal).square().mean(dim=3) * weights  # [E, n, N]
         return 0.5 * error.sum(dim=(1, 2)) / weights.sum(), q  # mean over the agents that were there

@@ -36,7 +36,7 @@ from tau_trainer.models.blocks import kind_of
 from tau_trainer.rewards.goals import goal_rule
 from tau_trainer.rewards.learned import Experience
 from tau_trainer.settings import HindsightSettings, OffPolicyHyperparameters
-from tau_trainer.specs import BoolArray, FloatArray, ObservationType
+from tau_trainer.specs import FloatArray, ObservationType
 
 _NOBODY: Rows = np.zeros(0, np.intp)
 _NO_GOALS: FloatArray = np.zeros((0, 1), np.float32)
@@ -49,11 +49,11 @@ class Replayed(GradientAlgorithm):
         held: the ring; for copies on tensors it is on the device.
 
     Raises:
-        SettingsError: rewards come by component; or the network has a memory, and ``prioritized`` or ``hindsight`` is
-            set; or there are no goals that hindsight could change.
+        SettingsError: the network has a memory, and ``prioritized`` or ``hindsight`` is set; or there are no goals that
+            hindsight could change.
     """
 
-    on_policy = False
+    on_policy = by_component = False
     masks_after: bool = False
     """Whether gradient steps need the mask of the next decision."""
     parts: Sequence[str] = ("",)
@@ -65,14 +65,13 @@ class Replayed(GradientAlgorithm):
         super().__init__(setup)
         self.hyperparameters = hyper = OffPolicyHyperparameters.of(setup.settings.hyperparameters)
         self.recurrence = setup.settings.network_settings.memory
-        if setup.reward_width > 1:
-            raise SettingsError(f"{self.name} learns from one reward per decision; use credit: aggregate")
         if self.recurrence and (hyper.prioritized or hyper.hindsight):
             key = "prioritized: null" if hyper.prioritized else "hindsight: null"
             raise SettingsError(f"{self.name} learns from sequences if the network has a memory; set {key}")
         self.parameters = FlatParameters(self.build(), self.device, self.hyperparameters, self.parts)
         self.gammas = np.array([stream.gamma for stream in self.streams][: self.rewards_kept], np.float32)
         """Discounts of the rewards that the ring keeps, float32 [S]."""
+        self.discounts = torch.from_numpy(self.gammas).to(self.device)
         self._ends = np.array([stream.episodic for stream in self.streams][: self.rewards_kept], np.float32)
         """Which of them end with an episode, float32 [S]; [1] if all do."""
         self._ends = self._ends[:1] if self._ends.all() else self._ends
@@ -358,7 +357,7 @@ class Replayed(GradientAlgorithm):
         if not self.replay.linked:
             return None
         last = {f"input_{i}": values for i, values in enumerate(self.network.arrange(rollout.bootstrap_observations))}
-        last["forbidden"] = self._forbidden(rollout.bootstrap_mask, len(rollout.bootstrapped))
+        last["forbidden"] = self.network.action.forbids(rollout.bootstrap_mask, len(rollout.bootstrapped))
         return Links.of(rollout, {column.name: last[column.name] for column in self.replay.followed.values()})
 
     def _rows(self, rollout: Rollout) -> dict[str, NDArray[Any]]:
@@ -375,11 +374,11 @@ class Replayed(GradientAlgorithm):
         if self.goal >= 0:
             rows[ACHIEVED] = rollout.next_observations(self.achieved)
         if self.masks_after:
-            rows["next_forbidden"] = self._forbidden(rollout.next_mask, len(rollout))
+            rows["next_forbidden"] = self.network.action.forbids(rollout.next_mask, len(rollout))
         return rows | {
             "continuous": rollout.column("continuous"),
             "discrete": rollout.column("discrete"),
-            "forbidden": self._forbidden(rollout.mask, len(rollout)),
+            "forbidden": self.network.action.forbids(rollout.mask, len(rollout)),
             "rewards": self.paid(self.streamed(rollout)),
             "terminated": rollout.terminated,
         }
@@ -394,8 +393,3 @@ class Replayed(GradientAlgorithm):
     def paid(self, rewards: Any) -> Any:
         """The learned rewards [N, W], from those of all streams, :meth:`streamed`; array or tensor."""
         return rewards
-
-    def _forbidden(self, mask: BoolArray | None, rows: int) -> BoolArray:
-        """A mask over all random choices, [rows, sum of branches]; None forbids nothing."""
-        head = self.network.action
-        return np.zeros((rows, head.choices.mask_size), np.bool_) if mask is None else head.forbidden(mask)

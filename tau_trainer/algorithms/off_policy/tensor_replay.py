@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tau_trainer.columns import Arrays, Column
+from tau_trainer.columns import Arrays, Column, prefixed, unprefixed
 from tau_trainer.memory import TensorRollout
 from tau_trainer.memory.ring import Ring
 from tau_trainer.models import ActorCritic
@@ -115,7 +115,7 @@ class TensorReplay:
         """Arrays by name, and the number of decisions held; waits for the device."""
         arrays = dict[str, NDArray[Any]]()
         for prefix, ring in zip(("", _ENDS), self._rings, strict=False):
-            arrays |= {prefix + name: values for name, values in ring.state().items()}
+            arrays |= prefixed(prefix, ring.state())
         return arrays, self._held
 
     def load(self, arrays: Arrays, held: int) -> None:
@@ -124,7 +124,7 @@ class TensorReplay:
             return
         rings = self._new_rings(arrays)
         for prefix, ring in zip(("", _ENDS), rings, strict=False):
-            found = {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
+            found = unprefixed(prefix, arrays)
             if not prefix or found:  # an earlier session drew uniformly
                 ring.load(found)
         self._rings, self._held = rings, min(held, self._hyper.buffer_size)

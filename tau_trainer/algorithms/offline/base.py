@@ -126,8 +126,7 @@ class Offline(OffPolicy):
 
     def new_network(self) -> ActorCritic:
         """Actor and value, with initial weights."""
-        streams = {stream.name: stream.width for stream in self.streams}
-        return ActorCritic(self.spec, self.settings.network_settings, streams, generator=self.generator)
+        return ActorCritic(self.spec, self.settings.network_settings, self.widths, generator=self.generator)
 
     @override
     def ready(self, counters: Counters) -> Work | None:
@@ -177,7 +176,6 @@ class OfflineCritic(Offline):
             raise SettingsError(f"{self.name} does not support memory; remove network_settings.memory, or use bc")
         self.own = OfflineCriticHyperparameters.of(setup.settings.hyperparameters)
         super().__init__(setup)
-        self.discounts = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
         self._follow = follower(self.module.target, self.module.q)
         self._bounds = self.network.action.bounds
 

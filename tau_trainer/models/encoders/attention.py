@@ -64,8 +64,13 @@ class EntityAttention(ListEncoder):
         # bool [n, entities of all lists].
         present = torch.cat([rows[:, :length] for rows, length in zip(there, lengths, strict=True)], dim=1)
         x = normed(torch.nn.functional.silu(torch.cat(embedded, dim=1)))
-        query, key, value = (by_head(layer, x) for layer in (self.query, self.key, self.value))
-        return mean_of(normed(self.out(attended(query, key, value, present)) + x), present)
+        apart = (*x.shape[:2], HEADS, -1)
+        # [n, heads, entities, width / heads] each.
+        query, key, value = (layer(x).view(apart).transpose(1, 2) for layer in (self.query, self.key, self.value))
+        unheard = ((~present).to(x.dtype) * UNHEARD)[:, None, None]
+        # Scores are divided by the root of the whole width, not of a head's, as in ML-Agents.
+        heard = torch.nn.functional.scaled_dot_product_attention(query, key, value, unheard, scale=WIDTH**-0.5)
+        return mean_of(normed(self.out(heard.transpose(1, 2).flatten(2)) + x), present)
 
     def _embed(self, index: int, entities: torch.Tensor, agent: torch.Tensor | None) -> torch.Tensor:
         """A layer over the agent's own features and those of each entity; the agent's part is computed once."""
@@ -154,23 +159,6 @@ def begin_small(module: torch.nn.Module, width: int) -> None:
 def normed(x: torch.Tensor) -> torch.Tensor:
     """Mean 0 and variance 1 over the last dimension, without scale and shift."""
     return torch.nn.functional.layer_norm(x, x.shape[-1:], eps=NORM_EPSILON)
-
-
-def by_head(layer: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
-    """A layer's outputs for entities [n, m, inputs], split by heads: [n, heads, m, width / heads]."""
-    answer: torch.Tensor = layer(x)
-    return answer.view(*x.shape[:2], HEADS, -1).transpose(1, 2)
-
-
-def attended(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
-    """The answer of attention for each of ``m`` entities, from those that are ``present`` (bool [n, m]): [n, m, width].
-
-    Scores are divided by the root of the whole width, not of a head's, as in ML-Agents.
-    """
-    unheard = ((~present).to(query.dtype) * UNHEARD)[:, None, None]
-    scale = (query.shape[1] * query.shape[3]) ** -0.5
-    heard = torch.nn.functional.scaled_dot_product_attention(query, key, value, unheard, scale=scale)
-    return heard.transpose(1, 2).flatten(2)
 
 
 def mean_of(x: torch.Tensor, present: torch.Tensor) -> torch.Tensor:

@@ -107,8 +107,6 @@ class Evaluator:
         message = await self._process.receive()
         if message[0] == "behavior":
             self._process.tell("answer", self._context.behavior(self._process.index, message[1]))
-        elif message[0] == "event":
-            self._context.hub.event(message[1]["kind"], **message[1]["fields"])
         return message
 
     async def _play(self, asked: _Asked) -> list[float]:

@@ -133,7 +133,6 @@ class ActorProcess:
         self.name = "the evaluator" if evaluates else f"actor {index}"
         self.waits_for: str | None = f"{self.name} to start"
         self.absent: str | None = None
-        self.receiving_seconds = 0.0
         self._context = context
         self._log = log
         self._evaluates = evaluates
@@ -214,7 +213,7 @@ class ActorProcess:
             self._process.say(kind, data, arrays)
 
     async def receive(self) -> Message:
-        """Its next message. Call while no answer to it is pending.
+        """Its next message; an event is told to the hub. Call while no answer to it is pending.
 
         Raises ActorError if it has ended or shows no life for ``timeout_wait``, and the error that ended its
         environment.
@@ -233,6 +232,8 @@ class ActorProcess:
                     text = f"{process.called} showed no life for {self._limit_s:g} s and was ended"
                     raise ActorError(f"{text}; {TOO_SLOW}") from None
         self._budget.worked(int(shown[0]))
+        if message.kind == "event":
+            self._context.hub.event(message.data["kind"], **message.data["fields"])
         return process.checked(message)
 
     def wake(self) -> None:

@@ -128,8 +128,6 @@ class ActorPair(Pair):
             await self._push(data, arrays)
         elif kind == "current":
             self._context.trainers[data["name"]].current(self.id, data["version"])
-        elif kind == "event":
-            self._context.hub.event(data["kind"], **data["fields"])
         elif kind == "bye":
             self._record(data)
             self.seconds, self.goodbye = max(data["seconds"], 1e-9), data["goodbye"]

@@ -17,7 +17,7 @@ from tau_trainer.shown import shown
 from tau_trainer.training.elsewhere import check_room, connected
 
 if TYPE_CHECKING:
-    from tau_trainer.training.batched.ranks import Others
+    from tau_trainer.training.learning.group import Ranked
 
 _FOLLOW = "tau_trainer.training.batched.playing:follow"
 
@@ -39,7 +39,6 @@ def collector_of(settings: RunSettings, run: Run) -> Iterator[Collector]:
     with run.abandonable():
         import torch
 
-        from tau_trainer.algorithms.ranks import device_of
         from tau_trainer.training.batched.ranks import gathered
         from tau_trainer.training.batched.run import collector_type
 
@@ -47,18 +46,16 @@ def collector_of(settings: RunSettings, run: Run) -> Iterator[Collector]:
     kind.check(settings)
     asked = {"settings": settings.model_dump(mode="json")}
     torch.set_num_threads(1)  # applies to this thread only
-    with _others(settings, run) as others:
-        device = device_of(0, settings.devices if others.place is None else 1, torch.device(settings.device))
-        with gathered(_FOLLOW, asked, others, device, _leave) as ranks:
-            yield kind(settings.on(str(device)), run, ranks)
+    with _others(settings, run) as others, gathered(_FOLLOW, asked, others, _leave) as ranks:
+        yield kind(settings.on(others.devices()[0]), run, ranks)
 
 
 @contextmanager
-def _others(settings: RunSettings, run: Run) -> Iterator[Others]:
+def _others(settings: RunSettings, run: Run) -> Iterator[Ranked]:
     """The other ranks: on this machine, or on a cluster. Raises ClusterError."""
-    from tau_trainer.training.batched.ranks import Others
+    from tau_trainer.training.learning.group import Ranked
 
-    others = Others(settings.devices, run.folder.path / "run_logs")
+    others = Ranked(settings.devices, settings.device, run.folder.path / "run_logs")
     if settings.cluster is None:
         yield others
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,6 +18,7 @@ from tau_trainer.algorithms.batched.actors import actor_of
 from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.collection.batched import UNSEEN, BatchedCollector, Scores
+from tau_trainer.columns import prefixed, unprefixed
 from tau_trainer.envs.batched.checking import check_first_steps
 from tau_trainer.envs.batched.contract import BatchedEnv, State
 from tau_trainer.envs.batched.draws import seeds_of
@@ -70,7 +72,8 @@ class Playing:
         self.shared = shared or Shared(MetricsHub())
         self.ranks = ranks or Ranks()
         if is_place("batched", settings.played.name):  # written by the user
-            check_first_steps(settings.played.name, self._few)
+            given = {"device": settings.device, "starts": settings.played.starts, **settings.played.arguments}
+            check_first_steps(settings.played.name, partial(make, settings.played.name, **given))
         self.env = self.make_env(settings.played.num_envs, settings.seed, self.ranks)
         agents_of = assigned(settings.behaviors, self.env.agents)
         self.policies = [self.make_seat(name, agents) for name, agents in agents_of.items()]
@@ -103,12 +106,6 @@ class Playing:
     def steps_of(self, entry: PolicyEntry) -> int:
         """Decisions of one policy so far."""
         return self.collector.steps * self.copies * len(entry.agents)
-
-    def _few(self, num_envs: int, *, seed: int, device: str | torch.device | None = None) -> BatchedEnv:
-        """A few copies to check."""
-        played = self.settings.played
-        place = self.settings.device if device is None else device
-        return make(played.name, num_envs, seed=seed, device=place, starts=played.starts, **played.arguments)
 
     def make_env(self, num_envs: int, seed: int, ranks: Ranks | None = None) -> BatchedEnv:
         """Make ``num_envs`` copies; with ``ranks``, only this rank's share of them."""
@@ -268,8 +265,7 @@ class Playing:
 
     def _state_here(self) -> State:
         scores, states = self.collector.scores.state(), self.collector.states
-        here = self.env.state | {f"scores.{name}": values for name, values in scores.items()}
-        return here | {f"{_MEMORY}{name}": values for name, values in states.items()}
+        return self.env.state | prefixed("scores.", scores) | prefixed(_MEMORY, states)
 
     def _of_all(self, values: torch.Tensor) -> torch.Tensor:
         if self.ranks.alone:
@@ -306,11 +302,9 @@ class Playing:
             elif not self.ranks.first:  # counted by rank 0
                 whole = torch.zeros_like(whole)
             read[name] = whole.to(like.device)
-        scores, states = (
-            {name.removeprefix(prefix): read.pop(name) for name in list(read) if name.startswith(prefix)}
-            for prefix in ("scores.", _MEMORY)
-        )
-        self.collector.go_on(steps, read, scores, states)
+        scores, states = unprefixed("scores.", read), unprefixed(_MEMORY, read)
+        state = {name: values for name, values in read.items() if name in self.env.state}
+        self.collector.go_on(steps, state, scores, states)
         self._count_steps()
 
     def state(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing_extensions import override
 from tau_trainer.algorithms import Setup
 from tau_trainer.algorithms.batched import TensorActor
 from tau_trainer.algorithms.gradient import GradientAlgorithm
-from tau_trainer.columns import Arrays
+from tau_trainer.columns import Arrays, prefixed, unprefixed
 from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.memory import TensorRollout
 from tau_trainer.metrics.summary import Statistics
@@ -128,11 +128,11 @@ class CopiesLearner(Learner):
         """Its state and counts; the first policy that learns has the copies and frozen policies too."""
         (arrays, metadata), counts, mark = self.algorithm.state(), self.counts(), self.best_mark()
         if self._entry is self._playing.learning[0]:
-            copies = self._playing.copies_state().items()
-            arrays = {**arrays, **{f"{_ENVIRONMENT}{name}": values.cpu().numpy() for name, values in copies}}
+            copies = prefixed(_ENVIRONMENT, self._playing.copies_state()).items()
+            arrays = {**arrays, **{name: values.cpu().numpy() for name, values in copies}}
             frozen = {learner.name: learner.algorithm.state() for learner in self._frozen}
             for name, (held, _) in frozen.items():
-                arrays |= {f"{_FROZEN}{name}.{key}": values for key, values in held.items()}
+                arrays |= prefixed(f"{_FROZEN}{name}.", held)
             counts["frozen"] = {name: of_it for name, (_, of_it) in frozen.items()}
         return arrays, {
             "algorithm": metadata,
@@ -158,9 +158,8 @@ class CopiesLearner(Learner):
 
     def _restore_frozen(self, arrays: Arrays, held: Json) -> None:
         for learner in self._frozen:
-            prefix = f"{_FROZEN}{learner.name}."
-            found = {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
             if learner.name in held:
+                found = unprefixed(f"{_FROZEN}{learner.name}.", arrays)
                 learner.algorithm.load(found, held[learner.name], fresh=False)
             else:  # an earlier version wrote the checkpoint
                 self.progress.hub.warning(f"'{learner.name}' starts from scratch: the run saved nothing of it")
@@ -168,11 +167,7 @@ class CopiesLearner(Learner):
 
 def copies_in(arrays: Arrays) -> dict[str, torch.Tensor]:
     """The tensors of the copies in the checkpoint of the first policy that learns."""
-    return {
-        name.removeprefix(_ENVIRONMENT): torch.from_numpy(values.copy())
-        for name, values in arrays.items()
-        if name.startswith(_ENVIRONMENT)
-    }
+    return {name: torch.from_numpy(values.copy()) for name, values in unprefixed(_ENVIRONMENT, arrays).items()}
 
 
 def joined(rollouts: list[TensorRollout]) -> TensorRollout:

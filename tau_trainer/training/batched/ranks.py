@@ -11,54 +11,37 @@ import importlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from tau_trainer.algorithms.ranks import LOOPBACK, Ranks, device_of, found_at, meeting_place
+from tau_trainer.algorithms.ranks import Ranks, found_at, meeting_place
 from tau_trainer.errors import LearnerError, TauError
 from tau_trainer.remote.here import Here
-from tau_trainer.remote.process import Parent, Place, Process, Target
+from tau_trainer.remote.process import Parent, Process, Target
+from tau_trainer.training.learning.group import Ranked
 
 _POLL_S = 0.2
 _PATIENCE_S = 5.0
 """Time for rank 0 to return from a sum with a dead rank: gloo aborts it, NCCL may not."""
 
 
-@dataclass(frozen=True)
-class Others:
-    """The other ranks, and where they run."""
-
-    count: int
-    """Number of all ranks, rank 0 included."""
-    logs: Path
-    """Folder of their logs."""
-    place: Place | None = None
-    """Place where they run; None: on this machine, on devices of their own."""
-    host: str = LOOPBACK
-    """This machine's address, from their point of view."""
-
-
 @contextlib.contextmanager
-def gathered(
-    work: str, asked: Mapping[str, Any], others: Others, device: torch.device, lost: Callable[[str], None]
-) -> Iterator[Ranks]:
+def gathered(work: str, asked: Mapping[str, Any], ranked: Ranked, lost: Callable[[str], None]) -> Iterator[Ranks]:
     """Start the other ranks, and join them as rank 0.
 
     Args:
         work: ``module:function`` that the others call with their :class:`Ranks`, their device, and ``asked``.
         asked: JSON values.
-        others: their number and place.
-        device: of rank 0.
+        ranked: their number and place.
         lost: called with a sentence, from another thread, if a rank has died and rank 0 cannot be woken; it should not
             return.
 
     Raises:
         LearnerError: a rank has died.
+        SettingsError: there are not enough GPUs.
     """
-    count, host = others.count, others.host
+    count, host, devices = ranked.count, ranked.host, ranked.devices()
     if count == 1:
         yield Ranks()
         return
@@ -68,14 +51,13 @@ def gathered(
     store = meeting_place(host, count)
     try:
         for rank in range(1, count):
-            theirs = device_of(rank, count, device) if others.place is None else torch.device(device.type)
-            joins = {"rank": rank, "count": count, "host": host, "port": store.port, "device": str(theirs)}
-            name, log = f"rank {rank} of {count}", others.logs / f"Rank-{rank}.log"
+            joins = {"rank": rank, "count": count, "host": host, "port": store.port, "device": devices[rank]}
+            name, log = f"rank {rank} of {count}", ranked.logs / f"Rank-{rank}.log"
             joins |= {"work": work, "asked": dict(asked), "address": host}
-            place = others.place or Here()
+            place = ranked.place or Here()
             launched.append(place.launch(Target(__name__, joins, name, LearnerError, log, several=count > 2)))
         watch.start()
-        ranks = Ranks.joined(0, count, store, device, host)
+        ranks = Ranks.joined(0, count, store, torch.device(devices[0]), host)
         ranks.death, met = lambda: watch.reason(_PATIENCE_S), True
         yield ranks
     except TauError:

@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Lag:
-    """Lag of the weights that acted, in opts, over transitions."""
+    """Lag of weights: how many opts or updates newer ones have, over transitions or updates."""
 
     count: int = 0
     total: float = 0.0
     most: int = 0
 
     def add(self, lags: IntArray) -> None:
-        """Count the lags of n transitions, [n]."""
+        """Count n lags, [n]."""
         self.count += len(lags)
         self.total += float(lags.sum())
         self.most = max(self.most, int(lags.max(initial=0)))
 
     @property
     def mean(self) -> float:
-        """Mean lag in opts; 0 before the first transition."""
+        """Mean lag; 0 before the first one."""
         return self.total / self.count if self.count else 0.0
 
 
@@ -108,13 +108,12 @@ class Figures:
             return
         opt = 1000.0 * cost.opt_seconds / cost.opts if cost.opts else -1.0
         sample = 1000.0 * cost.sample_seconds / cost.samples if cost.samples else -1.0
-        self._hub.add(self._name, keys.AVERAGE_OPT_TIME, opt)
-        self._hub.add(self._name, keys.AVERAGE_SAMPLE_TIME, sample)
+        figures = {keys.AVERAGE_OPT_TIME: opt, keys.AVERAGE_SAMPLE_TIME: sample}
         if seconds > 0:
-            self._hub.add(self._name, keys.SAMPLES_PER_SECOND, new_samples / seconds)
-            self._hub.add(self._name, keys.OPTS_PER_SECOND, new_opts / seconds)
+            figures |= {keys.SAMPLES_PER_SECOND: new_samples / seconds, keys.OPTS_PER_SECOND: new_opts / seconds}
         if new_opts:
-            self._hub.add(self._name, keys.SAMPLES_PER_OPT, new_samples / new_opts)
+            figures[keys.SAMPLES_PER_OPT] = new_samples / new_opts
+        self._hub.add_all(self._name, figures)
 
     def lines(self) -> tuple[str, ...]:
         """The figures that border's trainer prints, and the lag, since this process started."""

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tau_trainer.columns import Arrays
+from tau_trainer.columns import Arrays, prefixed, unprefixed
 from tau_trainer.errors import ExportError, SettingsError
 from tau_trainer.export.policy import OnnxPolicy
 from tau_trainer.metrics.games import Games
@@ -76,10 +76,11 @@ def rate(rating: Rating, others: Sequence[Rating], result: float) -> None:
     rating.value += sum(changes)
 
 
-def outside(settings: SelfPlaySettings, spec: BehaviorSpec) -> list[Policy]:
-    """The policies of ``opponents``. Raises SettingsError for a file that cannot play this behavior."""
+def outside(settings: SelfPlaySettings, spec: BehaviorSpec) -> list[Opponent]:
+    """Those of ``opponents``. Raises SettingsError for a file that cannot play this behavior."""
+    elo, paths = settings.initial_elo, settings.opponents
     try:
-        return [OnnxPolicy(Path(path), spec) for path in settings.opponents]
+        return [Opponent(path, OnnxPolicy(Path(path), spec), Rating(elo)) for path in paths]
     except ExportError as error:
         raise SettingsError(f"self_play.opponents of '{spec.short_name}': {error}") from error
 
@@ -123,10 +124,7 @@ class Opponents:
         self.current: dict[int, Opponent] = {}
         self.results: dict[tuple[str, str], Games] = {}
         self.clock = Clock()
-        self.outside = [
-            Opponent(path, policy, Rating(settings.initial_elo))
-            for path, policy in zip(settings.opponents, outside(settings, spec), strict=True)
-        ]
+        self.outside = outside(settings, spec)
         self._newest, self._seed = newest, seed
         self._rng = np.random.default_rng([seed, 5])
         self.acting: dict[int, np.random.Generator] = {}
@@ -174,9 +172,9 @@ class Opponents:
 
         Opponents that it has not played yet are left out.
         """
-        results = {(of, key): games for (of, key), games in self.results.items() if of in others}
-        results = {(of, key): games for (of, key), games in results.items() if others[of].known(key) and games.played}
-        found = [replace(games, behavior=None if of == behavior else of) for (of, _), games in results.items()]
+        results = {of: games for of, games in self.results.items() if of[0] in others and games.played}
+        known = [(of, games) for (of, key), games in results.items() if others[of].known(key)]
+        found = [replace(games, behavior=None if of == behavior else of) for of, games in known]
         return tuple(sorted(found, key=lambda games: (games.opponent != NEWEST, games.made is None, games.made or 0)))
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -194,7 +192,7 @@ class Opponents:
             entry: dict[str, Any] = {"key": opponent.key, "made": opponent.made, "elo": opponent.rating.value}
             if not isinstance(opponent.policy, OnnxPolicy):
                 version, weights = opponent.policy.version, opponent.policy.weights
-                arrays.update({f"{PREFIX}{version}.{name}": array for name, array in weights.items()})
+                arrays.update(prefixed(f"{PREFIX}{version}.", weights))
                 entry["version"] = version
             return entry
 
@@ -225,9 +223,7 @@ class Opponents:
                 return known.get(key)
             version = int(entry["version"])
             if version not in policies:
-                begin = f"{PREFIX}{version}."
-                weights = {name.removeprefix(begin): array for name, array in arrays.items() if name.startswith(begin)}
-                policies[version] = make(weights, version)
+                policies[version] = make(unprefixed(f"{PREFIX}{version}.", arrays), version)
             if key == NEWEST:
                 return Opponent(NEWEST, policies[version], self.rating)
             return known.setdefault(key, Opponent(key, policies[version], Rating(entry["elo"]), int(entry["made"])))

@@ -25,6 +25,7 @@ from tau_trainer.columns import Arrays
 from tau_trainer.errors import LearnerError
 from tau_trainer.metrics import keys
 from tau_trainer.remote.process import Message
+from tau_trainer.training.learning.figures import Lag
 from tau_trainer.training.learning.group import Ranked
 from tau_trainer.training.learning.process import NO_TAKES, LearnerProcess, Takes
 
@@ -68,30 +69,13 @@ class _Worker:
     made: set[str] = field(default_factory=set)
 
 
-@dataclass(slots=True)
-class Staleness:
-    """Staleness of updates: how many others came between the weights that one started from and those it changed."""
-
-    updates: int = 0
-    total: int = 0
-    most: int = 0
-
-    def add(self, behind: int) -> None:
-        """Count one update."""
-        self.updates, self.total, self.most = self.updates + 1, self.total + behind, max(self.most, behind)
-
-    @property
-    def mean(self) -> float:
-        """0 before the first update."""
-        return self.total / max(1, self.updates)
-
-
 class ParameterServer:
     """Any number of algorithms, several requests at a time. Implements :class:`.process.Learning`.
 
     Attributes:
         abreast: number of updates that may run at a time.
-        staleness: of all updates so far.
+        staleness: of all updates so far: how many others came between the weights that one started from and those it
+            changed.
     """
 
     def __init__(self, ranked: Ranked, bound: int, warn: Callable[[str], object]) -> None:
@@ -105,7 +89,7 @@ class ParameterServer:
         Raises:
             LearnerError, SettingsError: they cannot be started.
         """
-        self.staleness = Staleness()
+        self.staleness = Lag()
         self._ranked, self._bound, self._warn = ranked, bound, warn
         self.abreast, self._devices = ranked.count, ranked.devices()
         self._served: dict[str, _Served] = {}
@@ -152,7 +136,7 @@ class ParameterServer:
                 with self._turn:
                     behind = served.add(before, after)
                     version, arrays = served.newest.version, served.newest.arrays
-                    self.staleness.add(behind)
+                    self.staleness.add(np.array([behind], np.int32))
             weights = {each: arrays[each if each in arrays else _LEARNED + each] for each in answer.arrays}
             stats = {**answer.data["stats"], keys.STALENESS: float(behind)}
             return Message(answer.kind, {"stats": stats, "version": version}, weights)
@@ -208,7 +192,7 @@ class ParameterServer:
         """The staleness of updates, in words."""
         stale = self.staleness
         return (
-            f"parameter server: {stale.updates:,} updates by {self.abreast} processes, staleness {stale.mean:.2f} "
+            f"parameter server: {stale.count:,} updates by {self.abreast} processes, staleness {stale.mean:.2f} "
             f"updates, at most {stale.most} (max_staleness {self._bound})"
         )
 

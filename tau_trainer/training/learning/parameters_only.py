@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-
-from numpy.typing import NDArray
 
 from tau_trainer.algorithms import State
 from tau_trainer.columns import Arrays
@@ -16,14 +13,14 @@ _LEFT_OUT = ("optimizer.", "random.", "replay.", "older.", "cloning.")
 _MARK = "parameters_only"
 
 
-def lean(arrays: Arrays, values: Json) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def lean(arrays: Arrays, values: Json) -> State:
     """The state of :meth:`.learner.Learner.state` without the optimizer, experience and random numbers."""
     kept = {name: array for name, array in arrays.items() if not name.startswith(_LEFT_OUT)}
     metadata = {name: fact for name, fact in values["algorithm"].items() if name != "replay"}
     return kept, {**values, "algorithm": metadata, _MARK: True}
 
 
-def whole(arrays: Arrays, values: Json, fresh: Callable[[], State]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def whole(arrays: Arrays, values: Json, fresh: Callable[[], State]) -> State:
     """The full state: initial values (``fresh``) for the parts that :func:`lean` left out, everything else as saved."""
     if not is_lean(values):
         return dict(arrays), dict(values)

@@ -17,10 +17,8 @@ import torch
 from tau_trainer.algorithms import Algorithm, Setup, check_served, check_shared, make_algorithm
 from tau_trainer.bridge.package import order_of_recordings
 from tau_trainer.collection.decisions import DecisionBatcher, TauAgent
-from tau_trainer.metrics import MetricsHub
 from tau_trainer.remote.process import Machines, Place
 from tau_trainer.rewards import EngineReward, Rewarder
-from tau_trainer.runs.callbacks import NOBODY, Callbacks
 from tau_trainer.settings import OffPolicyHyperparameters, shared_out
 from tau_trainer.settings.parameters import Curriculum
 from tau_trainer.settings.run import learner_name
@@ -31,7 +29,6 @@ from tau_trainer.training.learning.learner import Learner, Shared
 from tau_trainer.training.learning.loop import UpdateLoop, Watcher
 from tau_trainer.training.learning.opponents import Opponents
 from tau_trainer.training.learning.parameter_server import ParameterServer
-from tau_trainer.training.learning.policy_tracker import Validator
 from tau_trainer.training.learning.process import LearnerProcess, Learning, RemoteLearner
 from tau_trainer.training.learning.self_play import SelfPlay
 from tau_trainer.training.plan import RunPlan
@@ -49,13 +46,11 @@ class LearnerPool:
     def __init__(
         self,
         plan: RunPlan,
-        hub: MetricsHub,
-        validator: Validator | None = None,
+        shared: Shared,
         watcher: Watcher | None = None,
-        callbacks: Callbacks = NOBODY,
         machines: Machines | None = None,
     ) -> None:
-        """``callbacks`` are called by the learners; ``machines``: further machines on which they may learn.
+        """``machines``: further machines on which they may learn.
 
         ``watcher``: restores and saves learners; None: they are neither restored nor saved.
         """
@@ -65,7 +60,7 @@ class LearnerPool:
         self.shown: dict[str, BehaviorSpec] = {}
         """By learner: the behavior with all its sensors, as the first engine sent it."""
         self.batcher = DecisionBatcher()
-        self.self_play = SelfPlay(hub)
+        self.self_play = SelfPlay(shared.hub)
         self._plan = plan
         self._workers = 1 if plan.shared else max(1, (os.cpu_count() or 2) - 1)
         self._served = plan.settings.strategy == "parameter_server" and not plan.inference
@@ -81,7 +76,7 @@ class LearnerPool:
             initargs=(1,),
         )
         self._watcher = watcher
-        self.shared = Shared(hub, validator, callbacks)
+        self.shared = shared
         """The objects that all learners share."""
 
     def of_pair(self, pair: int) -> list[Learner]:
@@ -157,10 +152,12 @@ class LearnerPool:
             settings = shared_out(settings, self._plan.settings.devices)
         device = self._plan.settings.device
         env = self._plan.settings.env_settings
+        # The same for the same run seed and name, in whatever order learners appear.
+        (seed,) = np.random.SeedSequence([self._plan.seed, zlib.crc32(name.encode())]).generate_state(1)
         setup = Setup(
             spec,
             settings,
-            _seed_of(self._plan.seed, name),
+            int(seed),
             reward_width,
             device,
             (env.env_path or "", *(env.env_args or ())),
@@ -252,8 +249,3 @@ class LearnerPool:
 def _threads(workers: int) -> int:
     """Number of threads that each of ``workers`` processes uses inside one large operation."""
     return max(1, min(_MOST_THREADS, (os.cpu_count() or 1) // (2 * workers)))
-
-
-def _seed_of(seed: int, name: str) -> int:
-    """A learner's own seed: the same for the same run seed and name, in whatever order learners appear."""
-    return int(np.random.SeedSequence([seed, zlib.crc32(name.encode())]).generate_state(1)[0])

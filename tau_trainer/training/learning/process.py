@@ -30,6 +30,8 @@ from tau_trainer.training import behavior_json
 Takes = Mapping[str, Take]
 """Receivers of messages that come before an answer, by kind: ``policy`` with its weights, ``batch`` of minibatches."""
 NO_TAKES: Takes = {}
+_SENT = ("seed", "reward_width", "device", "environment", "max_steps")
+"""Fields of a :class:`Setup` that a process gets as they are."""
 
 
 class LearnerProcess:
@@ -123,17 +125,10 @@ class RemoteLearner:
         self._algorithm = algorithm
         # Both instances draw their first weights from the same seed, so they need no transfer.
         self._policy = algorithm.snapshot()
-        settings = setup.settings
-        self._setup = {
-            "trainer_type": settings.trainer_type,
-            "settings": settings.model_dump(mode="json"),
+        self._setup = {name: getattr(setup, name) for name in _SENT} | {
+            "settings": setup.settings.model_dump(mode="json"),
             "behavior": behavior_json.to_json(setup.spec),
-            "seed": setup.seed,
-            "reward_width": setup.reward_width,
-            "device": setup.device,
-            "environment": list(setup.environment),
             "images": asdict(setup.images),
-            "max_steps": setup.max_steps,
             "batches": setup.on_batch is not None,
         }
         self._made, self._asking = False, threading.Lock()
@@ -236,13 +231,11 @@ class _Host:
 
 
 def _made(data: Json, ranks: Ranks | None = None, on_batch: OnBatch | None = None) -> Algorithm:
-    settings = trainer_type(data["trainer_type"]).settings.model_validate(data["settings"])
+    settings = trainer_type(data["settings"]["trainer_type"]).settings.model_validate(data["settings"])
     spec = behavior_json.from_json(data["behavior"])
-    numbers = data["seed"], data["reward_width"], data["device"]
     images = ImageOrder(**{**data["images"], "flat": tuple(data["images"]["flat"])})
-    given: dict[str, Any] = {"images": images, "max_steps": data["max_steps"]}
-    given |= {"ranks": ranks or Ranks(), "on_batch": on_batch}
-    return make_algorithm(Setup(spec, settings, *numbers, tuple(data["environment"]), **given))
+    sent = {name: data[name] for name in _SENT} | {"environment": tuple(data["environment"])}
+    return make_algorithm(Setup(spec, settings, **sent, images=images, ranks=ranks or Ranks(), on_batch=on_batch))
 
 
 def work(parent: Parent) -> None:

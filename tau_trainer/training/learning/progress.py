@@ -50,11 +50,6 @@ class Progress:
         self._summary_freq = self.next_summary = summary_freq
 
     @property
-    def over(self) -> bool:
-        """Whether all decisions are made."""
-        return self.decisions >= self.max_steps
-
-    @property
     def share(self) -> float:
         """Finished share of the decisions, 0 to 1."""
         return min(self.decisions / self.max_steps, 1.0)

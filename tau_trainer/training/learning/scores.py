@@ -37,17 +37,12 @@ class LastRewards:
     @property
     def mean(self) -> float | None:
         """Mean of the agents' own rewards in an episode; None before the first summary that has one."""
-        return self._mean(keys.CUMULATIVE_REWARD)
+        return self.mean_of(keys.CUMULATIVE_REWARD)
 
-    @property
-    def group_mean(self) -> float | None:
-        """Mean of their group's rewards; None if no group gets any."""
-        return self._mean(keys.GROUP_CUMULATIVE_REWARD)
-
-    @property
-    def mean_length(self) -> float | None:
-        """Mean number of decisions in an episode; None before the first summary that has one."""
-        return self._mean(keys.EPISODE_LENGTH)
+    def mean_of(self, key: str) -> float | None:
+        """Mean over the episodes of ``key``: a reward, or their length; None before the first summary that has one."""
+        known = self._overall.get(key)
+        return None if known is None else known[1]
 
     def of_pair(self, pair: int, key: str) -> float | None:
         """The newest value of ``key`` for one pair; None if no summary had one."""
@@ -60,7 +55,3 @@ class LastRewards:
     def load(self, known: Mapping[str, Sequence[float]]) -> None:
         """Restore :meth:`state`."""
         self._overall = {key: (int(count), float(mean)) for key, (count, mean) in known.items()}
-
-    def _mean(self, key: str) -> float | None:
-        known = self._overall.get(key)
-        return None if known is None else known[1]

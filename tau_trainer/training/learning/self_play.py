@@ -95,11 +95,7 @@ class SelfPlaySide:
     """Marks by row of the learner's memory."""
     agents: list[TeamAgent] = field(default_factory=list)
     ghosts: dict[int, Ghost] = field(default_factory=dict)
-
-    @property
-    def teams(self) -> list[int]:
-        """Team numbers in the order in which they appeared."""
-        return list(self.ghosts)
+    """By team, in the order in which they appeared."""
 
     @property
     def swap_is_due(self) -> bool:
@@ -291,7 +287,7 @@ class SelfPlay:
     def _draw(self, sides: Iterable[SelfPlaySide]) -> None:
         """Draw new opponents for the ghosts of these behaviors."""
         for side in sides:
-            side.rivals.swap([team for team in side.teams if team != self.learning])
+            side.rivals.swap([team for team in side.ghosts if team != self.learning])
         self._line_up()
 
     def _playing(self) -> list[SelfPlaySide]:
@@ -302,7 +298,7 @@ class SelfPlay:
         """Pass the turn to the next team that has not finished learning; False: there is no other."""
         for side in self._playing():
             side.rivals.clock.last_change = side.learner.decisions
-        learning = {team for side in self.sides.values() if not side.learner.done for team in side.teams}
+        learning = {team for side in self.sides.values() if not side.learner.done for team in side.ghosts}
         waiting = list(self._queue)
         if not (waiting or self._warned):
             self._warned = True

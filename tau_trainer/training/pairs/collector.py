@@ -60,6 +60,7 @@ class PairsCollector(Collector):
             run.hub.warning(sentence)
         self.coordinator = RunCoordinator(plan, run, machines)
         """Answers the pairs."""
+        self.pool = self.coordinator.pool
         self.actors, self.parallel = self.coordinator.actors, self.coordinator.parallel
         self._speeds = Speeds(self.steps, [pair.tally.decisions for pair in self.parallel.pairs])
         self._looked_back = plan.command != "learn" or plan.inference or plan.asynchronous
@@ -67,7 +68,7 @@ class PairsCollector(Collector):
 
     def close(self) -> None:
         """End the learners' threads and processes, and the event loop."""
-        self.coordinator.pool.close()
+        self.pool.close()
         self._loop.close()
 
     @property
@@ -89,7 +90,7 @@ class PairsCollector(Collector):
         most = sum(learner.progress.max_steps for learner in self.learners)
         if self.plan.shared or not self.learners:
             return most
-        return most * len(pairs) // sum(bool(self.coordinator.pool.of_pair(pair.id)) for pair in pairs)
+        return most * len(pairs) // sum(bool(self.pool.of_pair(pair.id)) for pair in pairs)
 
     @property
     @override
@@ -107,18 +108,19 @@ class PairsCollector(Collector):
         return tuple(self._behavior(learner) for learner in self.learners)
 
     def _behavior(self, learner: Learner) -> BehaviorSnapshot:
+        rewards = learner.progress.rewards
         return BehaviorSnapshot(
             name=learner.name,
             step=learner.decisions,
             max_steps=learner.progress.max_steps,
             episodes=sum(pair.tally.episodes[learner.name] for pair in self.parallel.pairs),
-            mean_reward=learner.progress.rewards.mean,
-            mean_length=learner.progress.rewards.mean_length,
-            mean_group_reward=learner.progress.rewards.group_mean,
-            window_episodes=learner.progress.rewards.episodes,
+            mean_reward=rewards.mean,
+            mean_length=rewards.mean_of(keys.EPISODE_LENGTH),
+            mean_group_reward=rewards.mean_of(keys.GROUP_CUMULATIVE_REWARD),
+            window_episodes=rewards.episodes,
             steps_per_decision=learner.progress.steps_per_decision,
             elo=None if learner.opponents is None else learner.opponents.rating.value,
-            games=self.coordinator.pool.self_play.table(learner.name),
+            games=self.pool.self_play.table(learner.name),
         )
 
     @property
@@ -129,7 +131,7 @@ class PairsCollector(Collector):
     def _pair(self, pair: Pair) -> PairMetrics:
         """Status of a pair. Its mean reward is per decision if the task counts those, else per episode."""
         names = self.plan.task.keys if self.plan.task is not None else None
-        rewards = [learner.progress.rewards for learner in self.coordinator.pool.of_pair(pair.id)]
+        rewards = [learner.progress.rewards for learner in self.pool.of_pair(pair.id)]
 
         def mean(key: str) -> float | None:
             """The mean over its behaviors."""
@@ -157,7 +159,7 @@ class PairsCollector(Collector):
             "decisions_per_second": self._speeds.of_run(self.steps),
             "policy_version": sum(learner.progress.updates for learner in learners),
             "policy_age": max((learner.progress.policy_age for learner in learners), default=0.0),
-            "held_seconds": sum(loop.bound.held_seconds for loop in self.coordinator.pool.loops.values()),
+            "held_seconds": sum(loop.bound.held_seconds for loop in self.pool.loops.values()),
             "update_seconds": sum(learner.progress.update_seconds for learner in learners),
             "columns": self.plan.task.columns if self.plan.task is not None else (),
             "validation_accuracy": max((accuracy for accuracy in accuracies if accuracy is not None), default=None),
@@ -218,7 +220,7 @@ class PairsCollector(Collector):
             for task in (supervising, comparing):
                 task.cancel()
             await asyncio.gather(supervising, comparing, return_exceptions=True)
-            for line in self.coordinator.pool.figures():
+            for line in self.pool.figures():
                 self.run.hub.event("learners", message=line)
             if self.actors is not None:
                 for line in self.actors.figures():
@@ -231,7 +233,7 @@ class PairsCollector(Collector):
         at_once = self.run.hurried.is_set()
         if self.actors is not None:
             await self.actors.join(at_once=at_once)
-        for loop in self.coordinator.pool.loops.values():
+        for loop in self.pool.loops.values():
             if at_once:
                 loop.give_up()
             await loop.drain()
@@ -239,9 +241,8 @@ class PairsCollector(Collector):
                 self.run.fail(loop.learner.error)
         if self.actors is not None:
             if self.run.asked.is_set() and not at_once:
-                await (
-                    self.coordinator.save_better()
-                )  # before the last policies are played: the user may not wait for that
+                # Before the last policies are played: the user may not wait for that.
+                await self.coordinator.save_better()
             await self.actors.evaluate_last()
 
     @override
@@ -285,7 +286,7 @@ class PairsCollector(Collector):
         if self.run.hurried.is_set() or self.coordinator.scorer is None:
             return
         try:
-            scores = await self.coordinator.pool.in_thread(learner.tracker.validate_last, learner.policy)
+            scores = await self.pool.in_thread(learner.tracker.validate_last, learner.policy)
             self.run.hub.add_all(learner.name, scores)
         except Exception as error:
             name = type(error).__name__
@@ -314,13 +315,13 @@ class PairsCollector(Collector):
         """The exported policy of each learner, in words; of independent policies, only the best is named."""
         best = best_of(candidates)
         named = candidates if self.plan.shared or best is None else [best]
-        learners = self.coordinator.pool.learners
+        learners = self.pool.learners
         return {chosen.name: chosen.described() for chosen in named if learners[chosen.name].algorithm.exports}
 
     def _more(self, name: str) -> list[str]:
         """An advice if the learner of that name has made all its decisions and its accuracy still rose."""
         learner = next(learner for learner in self.learners if learner.name == name)
-        if not (learner.progress.over and still_rises(learner.tracker.accuracies)):
+        if not (learner.decisions >= learner.progress.max_steps and still_rises(learner.tracker.accuracies)):
             return []
         twice = 2 * learner.progress.max_steps
         return [f"Validation accuracy still rose at the end, so more decisions would help: --max-steps {twice}."]
@@ -336,7 +337,7 @@ class PairsCollector(Collector):
             policy = learner.name, learner.policy.version, learner.decisions
             if scorer is not None:
                 tell("on_evaluation_begin", EvaluationInfo(*policy))
-            candidates.append(await self.coordinator.pool.in_thread(work))
+            candidates.append(await self.pool.in_thread(work))
             if scorer is not None:
                 found = candidates[-1].evaluation
                 scores = {} if found is None else {"accuracy": found.accuracy, "reward": found.reward}
@@ -351,7 +352,7 @@ class PairsCollector(Collector):
             steps = scored.decisions if name == candidate.name else None
             return Export(name, partial(export_onnx, candidate.policy, candidate.spec), steps, scored.reward)
 
-        learners = self.coordinator.pool.learners
+        learners = self.pool.learners
         candidates = [candidate for candidate in candidates if learners[candidate.name].algorithm.exports]
         best = best_of(candidates)
         first = [] if best is None or self.plan.shared else [export(best, best.spec.short_name)]
@@ -369,7 +370,7 @@ class PairsCollector(Collector):
 
     async def _supervise(self) -> None:
         """Raises errors that end the whole run: a failed export check, a stall."""
-        loops = self.coordinator.pool.loops
+        loops = self.pool.loops
         watching = asyncio.create_task(
             watch(lambda: self.parallel.active, lambda: list(loops.values()), self.plan.stall_s)
         )

@@ -22,7 +22,7 @@ from tau_trainer.training.actors.manager import ActorManager
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.checkpointing import Checkpointer
 from tau_trainer.training.learning.door import Door
-from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.learner import Learner, Shared
 from tau_trainer.training.learning.loop import Watcher
 from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.lessons import Lessons
@@ -60,10 +60,9 @@ class RunCoordinator(Coordinator, Watcher):
         self.lessons = Lessons(plan.parameters, self._progress, self._lesson_begins)
         self.evaluates = examines
         validator = self.scorer.quick_scores if self.scorer is not None else None
-        self.pool = LearnerPool(plan, run.hub, validator, self, run.callbacks, machines)
+        self.pool = LearnerPool(plan, Shared(run.hub, validator, run.callbacks), self, machines)
         self.checkpointer = Checkpointer(run, plan.initial_weights)
         saved = self.checkpointer.newest()
-        self._generation = 0
         self._earlier = self._restore(saved)
         shown = [behavior_json.from_json(checkpoint.manifest["learner"]["behavior"]) for checkpoint in saved.values()]
         known = {spec.short_name: spec for spec in shown}
@@ -87,7 +86,7 @@ class RunCoordinator(Coordinator, Watcher):
                     earlier[int(pair)] = max(earlier.get(int(pair), 0), int(decisions))
         newest = max(saved.values(), key=lambda saved: (saved.set_id.number, saved.created), default=None)
         if newest is not None:
-            self._generation = int(newest.manifest["generation"])
+            self.generation = int(newest.manifest["generation"])
             if "lessons" in newest.manifest:  # older checkpoints have none
                 self.lessons.load(newest.manifest["lessons"])
             if "self_play" in newest.manifest:
@@ -148,11 +147,6 @@ class RunCoordinator(Coordinator, Watcher):
     @override
     def parameters(self, pair: int) -> Parameters:
         return {**self.lessons.parameters, **self.plan.fresh_seed(pair, self.generation)}
-
-    @property
-    @override
-    def generation(self) -> int:
-        return self._generation
 
     @override
     def objection(self, pair: AgentTrainerPair) -> str | None:
@@ -229,7 +223,7 @@ class RunCoordinator(Coordinator, Watcher):
             for loop in self.pool.loops.values():
                 await loop.drain()
                 loop.learner.memory.clear()
-            self._generation += 1
+            self.generation += 1
             await self.save(self.learners)
         return due
 
@@ -251,7 +245,7 @@ class RunCoordinator(Coordinator, Watcher):
         task = self.plan.task
         content = {
             "pairs": {str(pair): decisions for pair, decisions in (self._earlier | now).items()},
-            "generation": self._generation,
+            "generation": self.generation,
             "task": dict(task.identity) if task is not None else {},
             "lessons": self.lessons.state(),
             "self_play": self.pool.self_play.state(),

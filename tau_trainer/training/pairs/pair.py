@@ -26,11 +26,8 @@ class Coordinator:
     """Parameters of environments, and their changes."""
     evaluates = False
     """Whether the policy of a pair is scored when the pair has had its decisions."""
-
-    @property
-    def generation(self) -> int:
-        """Number of times that all environments have restarted."""
-        return 0
+    generation = 0
+    """Number of times that all environments have restarted."""
 
     def enough(self, pair: Pair) -> bool:
         """Whether a pair has made all its decisions."""

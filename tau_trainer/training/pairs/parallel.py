@@ -35,15 +35,12 @@ class ParallelTrainer(Generic[PairT_co]):
     ) -> None:
         """``playing``: the state of pairs that play."""
         self.pairs = tuple(pairs)
-        self.peak = 0
-        """Largest number of pairs that ran at the same time."""
         self.failures: dict[int, Exception] = {}
         """The error that ended each failed pair."""
         self._max_concurrent = max_concurrent
         self._hub = hub
         self._playing = playing
         self._coordinator = coordinator
-        self._running = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._cancelled = False
 
@@ -84,7 +81,6 @@ class ParallelTrainer(Generic[PairT_co]):
         if self._cancelled or pair.finishing:
             self._end(pair, PairState.CANCELLED)
             return
-        self._occupy()
         try:
             await self._prepare(pair)
             await pair.start()
@@ -93,13 +89,6 @@ class ParallelTrainer(Generic[PairT_co]):
             await asyncio.shield(self._leave(pair, PairState.CANCELLED))
         except Exception as error:
             await self._fail(pair, error)
-        finally:
-            self._running -= 1
-
-    def _occupy(self) -> None:
-        """One more pair runs from now on."""
-        self._running += 1
-        self.peak = max(self.peak, self._running)
 
     async def _prepare(self, pair: Pair) -> None:
         self._enter(pair, PairState.PREPARING)

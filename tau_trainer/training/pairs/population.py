@@ -86,7 +86,6 @@ class PopulationTrainer(ParallelTrainer[Pair]):
 
     async def _all(self) -> None:
         """The whole run of all pairs. An error that ends all of them is recorded for each."""
-        self.peak = len(self.pairs)
         for pair in self.pairs:
             self._enter(pair, PairState.PREPARING)
         try:
@@ -172,7 +171,9 @@ class PopulationTrainer(ParallelTrainer[Pair]):
         left = max((-(-(its.max_steps - its.decisions) // self._task.copies) for its in learning), default=None)
         steps = self.population.horizon if left is None else min(self.population.horizon, left)
         self._phases.begin()
-        played = await self._in_thread(partial(self._world.play, steps, self._given_up, deterministic=self._likeliest))
+        likeliest = self._learners[0].settings.network_settings.deterministic  # also during learning
+        play = partial(self._world.play, steps, lambda: self._cancelled, deterministic=likeliest)
+        played = await self._in_thread(play)
         self._phases.end("act and step")
         if played is None:
             return
@@ -216,14 +217,6 @@ class PopulationTrainer(ParallelTrainer[Pair]):
                     f"{learner.decisions:,} decisions; it keeps its last good weights and stops training"
                 )
                 await self._fail(pair, error)
-
-    def _given_up(self) -> bool:
-        return self._cancelled
-
-    @property
-    def _likeliest(self) -> bool:
-        """Whether the policies take their most likely action also during learning."""
-        return self._learners[0].settings.network_settings.deterministic
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -43,7 +43,6 @@ class InTurn(ParallelTrainer[AgentTrainerPair]):
         if self._cancelled or pair.finishing:
             self._end(pair, PairState.CANCELLED)
             return
-        self._occupy()
         self._round.append(pair)
         await self._take_turn(pair, partial(self._prepare, pair))
 
@@ -53,16 +52,10 @@ class InTurn(ParallelTrainer[AgentTrainerPair]):
             if not pair.finished or pair.state is PairState.IDLE:
                 await turn()
             if pair.finished:
-                self._quit(pair)
                 await self._conclude(pair)
         except Exception as error:
-            self._quit(pair)
             await self._fail(pair, error)
-
-    def _quit(self, pair: AgentTrainerPair) -> None:
-        if pair in self._round:
-            self._round.remove(pair)
-            self._running -= 1
+        self._round = [each for each in self._round if not each.state.ended]
 
     @override
     def _starting(self) -> list[asyncio.Task[None]]:

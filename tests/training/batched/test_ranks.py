@@ -16,7 +16,8 @@ from tau_trainer.algorithms import ranks as networks
 from tau_trainer.algorithms.ranks import LOOPBACK, Ranks, device_of, interface_of, listen_on
 from tau_trainer.errors import LearnerError, SettingsError
 from tau_trainer.training.batched import ranks as module
-from tau_trainer.training.batched.ranks import Others, gathered
+from tau_trainer.training.batched.ranks import gathered
+from tau_trainer.training.learning.group import Ranked
 from tests.trainers import processes
 from tests.training.ranks_at_work import add
 from tests.waiting import until
@@ -27,8 +28,8 @@ CPU = torch.device("cpu")
 def gather(
     tmp_path: Path, work: str, count: int, lost: Any = None, host: str = LOOPBACK, **asked: Any
 ) -> AbstractContextManager[Ranks]:
-    others = Others(count, tmp_path, host=host)
-    return gathered(f"tests.training.ranks_at_work:{work}", asked, others, CPU, lost or pytest.fail)
+    others = Ranked(count, "cpu", tmp_path, host=host)
+    return gathered(f"tests.training.ranks_at_work:{work}", asked, others, lost or pytest.fail)
 
 
 def test_ranks_add_up_on_loopback_and_end_with_rank_0_whose_own_error_is_told_as_it_is(tmp_path: Path) -> None:

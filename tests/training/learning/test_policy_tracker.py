@@ -17,7 +17,7 @@ from tau_trainer.evaluation.candidates import ScoredPolicy, validation_after
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import ActionSpec
-from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.learner import Learner, Shared
 from tau_trainer.training.learning.policy_tracker import EPISODES
 from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.learning.returns import EpisodeReturns
@@ -154,7 +154,7 @@ def test_who_is_judged_so(hub: MetricsHub, tmp_path: Path, more: dict[str, Any],
     assert (DQN.falls, IQN.falls, PPO.falls, SAC.falls) == (True, True, False, False)
     given = {key: value for key, value in more.items() if key != "validator"}
     plan = make_plan("learn", settings(tmp_path, **given), tmp_path / "run_logs")
-    pool = LearnerPool(plan, hub, validator=more.get("validator"))
+    pool = LearnerPool(plan, Shared(hub, more.get("validator")))
     try:
         assert pool.learner(0, SPEC).tracker.watches == watches
     finally:

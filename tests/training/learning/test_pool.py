@@ -17,6 +17,7 @@ from tau_trainer.rewards import EngineReward
 from tau_trainer.settings import load_settings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tau_trainer.training.learning.door import Door
+from tau_trainer.training.learning.learner import Shared
 from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.learning.process import RemoteLearner
 from tau_trainer.training.plan import make_plan
@@ -36,7 +37,7 @@ def make(hub: MetricsHub, tmp_path: Path) -> Iterator[Make]:
 
     def make(watcher: Any = None, **overrides: Any) -> LearnerPool:
         plan = make_plan("parallel", tau_settings(tmp_path, **overrides), tmp_path / "run_logs")
-        pools.append(LearnerPool(plan, hub, watcher=watcher))
+        pools.append(LearnerPool(plan, Shared(hub), watcher))
         return pools[-1]
 
     yield make
@@ -118,7 +119,7 @@ def test_rewards_follow_the_settings(make: Make) -> None:
 def test_without_a_task_the_engine_pays(hub: MetricsHub, tmp_path: Path) -> None:
     chosen = {"env_settings.env_path": "headless:basic", "env_settings.seed": 7}
     plan = make_plan("learn", load_settings(None, chosen), tmp_path)
-    pool = LearnerPool(plan, hub)
+    pool = LearnerPool(plan, Shared(hub))
     assert isinstance(pool.rewarder(SPEC), EngineReward)
     assert [sensor.name for sensor in pool.learner(0, SPEC).spec.observations] == ["prompt", "target"]
     pool.close()
@@ -166,7 +167,7 @@ def test_where_no_time_is_filled_auto_says_which_number_it_is(
 ) -> None:
     steps = given.pop("steps", "auto")
     settings = sac_settings(tmp_path, behaviors__TauAgent__hyperparameters__steps_per_update=steps, **given)
-    pool = LearnerPool(make_plan("parallel", settings, tmp_path), hub)
+    pool = LearnerPool(make_plan("parallel", settings, tmp_path), Shared(hub))
     pool.learner(0, SPEC)
     hub.drain(5.0)
     told = [event.message for event in memory.events if event.kind == "steps"]

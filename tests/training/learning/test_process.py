@@ -373,7 +373,7 @@ def test_a_run_whose_process_is_killed_ends_with_an_error(
 
     async def kill(engine: SceneEngine) -> None:
         if session.status().policy_version >= 2 and not killed:
-            for process in pairs_of(session).coordinator.pool._processes:
+            for process in pairs_of(session).pool._processes:
                 assert isinstance(process, LearnerProcess)
                 killed.append(pid_of(process))
                 os.kill(killed[-1], signal.SIGKILL)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tau_trainer.metrics import MetricsHub
+from tau_trainer.metrics import MetricsHub, keys
 from tests.training.fakes import Memory
 from tests.training.learning.learning import Make
 
@@ -61,11 +61,8 @@ def test_the_last_word_is_that_of_the_last_summary_and_goes_on_with_the_run(make
         hub.episode(learner.name, 0, [0.0] * 50, [1] * 50)
         learner.count(100)
         hub.episode(learner.name, 0, [20.0, 10.0], [1, 1], [3.0, 5.0])
-    assert (whole.progress.rewards.mean, whole.progress.rewards.group_mean, whole.progress.rewards.episodes) == (
-        0.0,
-        None,
-        50,
-    )
+    rewards = whole.progress.rewards
+    assert (rewards.mean, rewards.mean_of(keys.GROUP_CUMULATIVE_REWARD), rewards.episodes) == (0.0, None, 50)
     arrays, values = cut.state()
     resumed = make(name="resumed", summary_freq=100)
     resumed.restore(arrays, json.loads(json.dumps(values)))
@@ -74,4 +71,4 @@ def test_the_last_word_is_that_of_the_last_summary_and_goes_on_with_the_run(make
         hub.episode(learner.name, 0, [0.0], [1], [1.0])
         learner.count(100)
         rewards = learner.progress.rewards
-        assert (rewards.mean, rewards.group_mean, rewards.episodes) == (10.0, 3.0, 3)
+        assert (rewards.mean, rewards.mean_of(keys.GROUP_CUMULATIVE_REWARD), rewards.episodes) == (10.0, 3.0, 3)

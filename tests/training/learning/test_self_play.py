@@ -347,7 +347,7 @@ def test_a_saved_run_plays_for_all_teams(duel: Any, tmp_path: Path, monkeypatch:
     train(settings(tmp_path), None, "learn")
     session = begin(settings(tmp_path, checkpoint_settings__inference=True), None, "learn")
     try:
-        pool = pairs_of(session).coordinator.pool
+        pool = pairs_of(session).pool
         assert all(isinstance(learner, Learner) and learner.opponents is None for learner in pool.learners.values())
     finally:
         session.cancel()

@@ -559,7 +559,7 @@ def test_what_waits_for_the_learner_is_given_up_only_at_once(
     monkeypatch.setattr(ParallelTrainer.cancel, "__defaults__", (0.1,))
     calls = held_until_the_end(monkeypatch)
     session = begin(tau_settings(tmp_path, collection__max_policy_age=100, behaviors__TauAgent__max_steps=10_000))
-    pool = pairs_of(session).coordinator.pool
+    pool = pairs_of(session).pool
     until(lambda: len(calls) == 2 and len(pool.loops["TauAgent"]._queue) >= 3)
     session.cancel(at_once=at_once)
     session.wait(HANG_S)

@@ -11,6 +11,7 @@ import pytest
 
 from tau_trainer.metrics import MetricsHub, PairMetrics, PairState, TaskKeys, keys
 from tau_trainer.training.agents import Tally
+from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.learning.scores import LastRewards
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pairs.collector import PairsCollector
@@ -68,7 +69,8 @@ class Shown(PairsCollector):
         self_play = SimpleNamespace(table=lambda name: ())
         loops = {learner.name: learner for learner in learners}
         pool = SimpleNamespace(of_pair=lambda pair: learners, self_play=self_play, loops=loops)
-        told = {"accuracies": {1: 0.25}, "lessons": Lessons({}), "pool": pool, "learners": learners, "gone": 0}
+        self.pool = cast(LearnerPool, pool)
+        told = {"accuracies": {1: 0.25}, "lessons": Lessons({}), "learners": learners, "gone": 0}
         self.coordinator = cast(RunCoordinator, SimpleNamespace(**told))
         self.plan = cast(RunPlan, SimpleNamespace(task=task, shared=True))
         self._speeds = Speeds(self.steps, [pair.tally.decisions for pair in pairs])
@@ -151,7 +153,7 @@ def test_pairs_that_wait_for_their_turn_count_towards_the_end() -> None:
     """With a policy for each pair, those that have not begun have no learner yet."""
     learners = [fake_learner("A-pair0"), fake_learner("A-pair1")]
     run: Any = Shown([FakePair(number, learners[number : number + 1]) for number in range(5)], learners)
-    run.coordinator.pool = SimpleNamespace(of_pair=lambda pair: learners[pair : pair + 1])
+    run.pool = SimpleNamespace(of_pair=lambda pair: learners[pair : pair + 1])
     assert run.max_steps == 2000
     run.plan.shared = False
     assert run.max_steps == 5000

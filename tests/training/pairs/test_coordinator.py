@@ -38,7 +38,7 @@ def coordinator(run: Path, hub: MetricsHub, *, resume: bool = False, together: b
     made = RunCoordinator.__new__(RunCoordinator)
     made.plan = SimpleNamespace(inference=False, deterministic=together, task=None)  # type: ignore[assignment]
     made.pool = SimpleNamespace(learners={}, loops={}, self_play=SelfPlay(hub), in_thread=at_once)  # type: ignore[assignment]
-    made.lessons, made.checkpointer, made._generation = Lessons({}), keeper(run, hub, resume=resume), 0
+    made.lessons, made.checkpointer, made.generation = Lessons({}), keeper(run, hub, resume=resume), 0
     made._earlier = made._restore(made.checkpointer.newest())
     return made
 
