@@ -137,12 +137,13 @@ class AgentTrainer:
         works out rewards and experience after the environment has its answer.
         """
         asked = [self._ask(batch, specs[batch.behavior]) for batch in batches]
+        actions: dict[str, Actions] = {}
         for step, answer in asked:
             if answer is not None:
                 step.decision = await answer
-                step.sent = step.decision.to_env()
+                actions[step.batch.behavior] = step.sent = step.decision.to_env()
             self._answered.append(step)
-        return {step.batch.behavior: step.sent for step, _ in asked if step.sent is not None}
+        return actions
 
     def _ask(self, batch: StepBatch, spec: BehaviorSpec) -> tuple[_Step, Future[Decision] | None]:
         role = self._roles.get(spec.name)
