@@ -217,6 +217,8 @@ def _values(behavior: Announced, *, rivals: bool) -> dict[str, Any]:
     usual = trainer_type(behavior.trainer).settings.model_validate({})
     values = _plain(usual)
     numbers, network = values["hyperparameters"], values["network_settings"]
+    if isinstance(numbers["learning_rate"], dict):  # a schedule of its own
+        del numbers["learning_rate_schedule"]
     values["self_play"] = _plain(SelfPlaySettings()) if rivals else None
     vectors = any(len(each.shape) == 1 for each in behavior.spec.observations)
     if vectors and behavior.spec.actions.continuous_size:
@@ -297,7 +299,7 @@ def _filled(template: str, values: Json, indent: str) -> Iterator[str]:
         value = _at(values, path)
         if value is None:
             continue
-        nested = isinstance(value, dict)
+        nested = isinstance(value, dict) and "mode" not in value  # a schedule stays on one line
         written = f"{indent}{found['indent']}{found['key']}:"
         written += "" if nested else f" {_scalar(value)}"
         comment = found["comment"] or ""
@@ -325,7 +327,7 @@ def _scalar(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_scalar, value))}]"
     if not isinstance(value, str):
-        return str(yaml.safe_dump(value)).splitlines()[0]
+        return str(yaml.safe_dump(value, default_flow_style=True, sort_keys=False)).splitlines()[0]
     if _PLAIN.fullmatch(value) and yaml.safe_load(value) == value:
         return value
     quoted = yaml.safe_dump(

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from tau_trainer.settings.schedules import ExponentialSettings
 from tau_trainer.settings.trainers import PPOTrainerSettings, SACLNTrainerSettings, SACTrainerSettings, TrainerSettings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "hyperparameters.md").read_text("utf-8")
 SECTIONS = dict(re.findall(r"^### (\w+)\n\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL))
 SHARED = {
-    "learning_rate": "3e-4",
     "gamma": "0.99",
     "strength": "1.0",
     "hidden_units": "128",
@@ -29,7 +29,9 @@ SHARED = {
     "least_entcoef": "0.01",
 }
 """Keys that have one default, as the page writes it."""
+FALLS = ExponentialSettings(initial=1e-3, final=3e-4, rate=0.9998)
 BY_TRAINER = {
+    "learning_rate": ("Default 3e-4; for `sac_ln` it falls from 1e-3 to 3e-4.", 3e-4, 3e-4, FALLS),
     "batch_size": ("Default 1,024 for PPO, 128 for SAC.", 1024, 128, 128),
     "buffer_size": ("Default 10,240 for PPO,\n50,000 for SAC, 200,000 for `sac_ln`.", 10240, 50000, 200_000),
     "learning_rate_schedule": ("PPO's default is `linear`, SAC's is `constant`.", "linear", "constant", "constant"),
