@@ -14,7 +14,7 @@ from tau_trainer.bridge.side_channels import ENVIRONMENT_PARAMETERS, STATS, Samp
 from tau_trainer.envs.contract import OnEvent, OnStat, Parameters
 from tau_trainer.envs.faults import keyed, parts_of, require
 from tau_trainer.envs.mlagents.base_env import ActionTuple
-from tau_trainer.envs.mlagents.envs.spaces import channels_of
+from tau_trainer.envs.mlagents.side_channel.side_channel_manager import channels_of
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.envs.threaded import ThreadedEnvironment, named_arguments
 from tau_trainer.errors import SettingsError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, cast
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tau_trainer.bridge.side_channels import ENVIRONMENT_PARAMETERS
 from tau_trainer.envs.mlagents.base_env import ActionSpec, ActionTuple, BaseEnv, BehaviorSpec, ObservationSpec
+from tau_trainer.envs.mlagents.side_channel.side_channel_manager import channels_of
 from tau_trainer.errors import EngineError
 from tau_trainer.specs import BoolArray, FloatArray
 
@@ -127,12 +128,6 @@ class Choices:
 def mask_row(allowed: Any, row: int) -> Any:
     """The allowed actions of one agent."""
     return tuple(mask[row] for mask in allowed) if isinstance(allowed, tuple) else allowed[row]
-
-
-def channels_of(env: BaseEnv) -> dict[Any, Any]:
-    """The side channels of an environment by ID; for our and mlagents-envs' environments."""
-    manager = getattr(env, "_side_channel_manager", None)
-    return cast("dict[Any, Any]", getattr(manager, "_side_channels_dict", {}))
 
 
 def tell_seed(env: BaseEnv, rng: np.random.Generator) -> None:

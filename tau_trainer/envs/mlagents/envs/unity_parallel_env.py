@@ -13,11 +13,11 @@ from tau_trainer.envs.mlagents.envs.spaces import (
     Choices,
     UnityGymException,
     begin,
-    channels_of,
     mask_row,
     sensor_space,
     tell_seed,
 )
+from tau_trainer.envs.mlagents.side_channel.side_channel_manager import channels_of
 
 try:
     from pettingzoo import ParallelEnv

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Sequence
+from typing import Any, cast
 
 from tau_trainer.bridge.side_channels import pack_payload, unpack_payloads
 from tau_trainer.envs.mlagents.exception import UnityEnvironmentException
@@ -49,3 +50,9 @@ class SideChannelManager:
                 data += pack_payload(channel_id, bytes(message))
             channel.message_queue = []
         return data
+
+
+def channels_of(env: object) -> dict[Any, Any]:
+    """The side channels of an environment by ID; for our and mlagents-envs' environments."""
+    manager = getattr(env, "_side_channel_manager", None)
+    return cast("dict[Any, Any]", getattr(manager, "_side_channels_dict", {}))
