@@ -107,7 +107,8 @@ def textbook(
             q = worth(q_values(weights, "q", twin, obs, batch.continuous[row].double(), streams), branches, taken)
             found[f"q{twin + 1}"].append(weight * 0.5 * ((q - backup) ** 2).mean())
         of_drawn = [
-            worth(q_values(weights, "q", twin, obs, now.drawn, streams), branches, now.expected) for twin in range(2)
+            worth(q_values(weights, "q", twin, obs, now.drawn, streams), branches, now.expected)
+            for twin in range(1 if branches else 2)
         ]
         found["policy"].append(now.cost - torch.stack(of_drawn).mean())
         coefficients = torch.zeros((), dtype=torch.float64)

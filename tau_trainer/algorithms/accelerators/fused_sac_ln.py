@@ -86,6 +86,11 @@ def new_normalized_workspace(weights: NormalizedWeights, batch: int) -> Normaliz
     return NormalizedWorkspace(make(1), make(1), make(TWINS), make(TWINS))
 
 
+def followed(branches: list[int]) -> int:
+    """Number of Qs whose mean the policy follows: both, or only the first if actions have branches."""
+    return 1 if len(branches) > 0 else 2
+
+
 def q_through(
     x: torch.Tensor,
     weight: list[torch.Tensor],
@@ -183,26 +188,28 @@ def compute_normalized_gradient(
     q_features, means, scales = q_through(x_q, weights.q_body_weight, weights.q_body_bias, space.q_pre, space.q_post)
     all_q = torch.baddbmm(weights.q_bias, q_features, weights.q_weight)  # [2, 2B, S A]
     q, q_losses, grad_q = compute_q_errors(hyper, all_q[:, :rows], backup, batch)
-    mean_q, probability = all_q[:, rows:].mean(dim=[0]), drawn.probability[:rows]  # [B, S A], [B, M]
-    expected = expected_q(hyper, mean_q.unsqueeze(0), probability)[0]  # [B, S]
+    towers = followed(hyper.branches)
+    followed_q, probability = all_q[:towers, rows:].mean(dim=[0]), drawn.probability[:rows]  # [B, S A], [B, M]
+    expected = expected_q(hyper, followed_q.unsqueeze(0), probability)[0]  # [B, S]
     policy_loss = (drawn.cost[:rows] - expected.mean(dim=1)).mean()
     at_actions = drawn.action
     if size > 0:
-        # Through both Qs to the actions.
-        weight, grad = weights.q_weight, at_followed_q(hyper, mean_q, probability).expand(2, rows, mean_q.size(1))
+        # Through the Qs that the policy follows to the actions.
+        weight = weights.q_weight[:towers]
+        grad = at_followed_q(hyper, followed_q, probability).expand(towers, rows, followed_q.size(1))
         for step in range(len(weights.q_body_weight)):
             layer = len(weights.q_body_weight) - 1 - step
             grad = q_back_layer(
                 torch.bmm(grad, weight.transpose(1, 2)),
-                space.q_pre[layer][:, rows:],
-                space.q_post[layer][:, rows:],
-                means[layer][:, rows:].contiguous(),  # its kernel takes these two as they lie in memory
-                scales[layer][:, rows:].contiguous(),
+                space.q_pre[layer][:towers, rows:],
+                space.q_post[layer][:towers, rows:],
+                means[layer][:towers, rows:].contiguous(),  # its kernel takes these two as they lie in memory
+                scales[layer][:towers, rows:].contiguous(),
             )
-            weight = weights.q_body_weight[layer]
-        # Actions are the last inputs of Qs, each of which is half of the mean.
+            weight = weights.q_body_weight[layer][:towers]
+        # Actions are the last inputs of Qs, of which each is an equal part of the mean.
         at_actions = torch.bmm(grad, weight[:, weight.size(1) - size :].transpose(1, 2)).mean(dim=[0])
-    grad_outputs = at_outputs(hyper, drawn, weights.log_coefficients, mean_q, at_actions)
+    grad_outputs = at_outputs(hyper, drawn, weights.log_coefficients, followed_q, at_actions)
     torch.mm(features[:rows].t(), grad_outputs, out=gradient.action_weight)
     torch.sum(grad_outputs, dim=[0], out=gradient.action_bias)
     if len(space.pre) > 0:

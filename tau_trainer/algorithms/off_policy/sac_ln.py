@@ -3,7 +3,8 @@
 - Soft actor-critic as in Haarnoja et al. 2018 (arXiv 1812.05905): a policy and twin Qs, whose targets follow at
   ``tau``.
   ``y = r + gamma (min Q'(s', a') - alpha log pi(a'))`` with a newly drawn action. It has no V, unlike ``sac`` here.
-- The policy follows the mean of both Qs (Chen et al. 2021, REDQ, section 2), whose errors differ, not the first alone.
+- A policy of continuous actions follows the mean of both Qs (Chen et al. 2021, REDQ, section 2), whose errors differ.
+  With branches it follows the first: LunarLander then hovered with fewer seeds.
 - Layer normalisation before each activation of the Qs, which is ReLU, keeps the values of actions that were never
   taken from growing (Ball et al. 2023, RLPD, section 4.2), so the target may follow ten times as fast as SAC's.
 - Returns are divided by their size so far (:mod:`.return_scale`), so settings do not depend on the size of rewards. If
@@ -32,7 +33,7 @@ from typing import Any, NamedTuple
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.accelerators.fused_sac_ln import NormalizedNumbers, hasten, normalized_steps
+from tau_trainer.algorithms.accelerators.fused_sac_ln import NormalizedNumbers, followed, hasten, normalized_steps
 from tau_trainer.algorithms.base import Setup, State
 from tau_trainer.algorithms.off_policy.return_scale import ReturnScale
 from tau_trainer.algorithms.off_policy.sac import (
@@ -105,10 +106,10 @@ def losses(
     outputs = head(network.features(TowerFeatures(*(values.detach() for values in seen[0])), batch.past))
     drawn = draw(head, module.log_coefficients, outputs, noise[0], batch.forbidden)
     said = of_taken(q(seen, batch.continuous, batch.past.begins), head, batch.discrete)  # [2, n, S]
-    # [2, n, S]. No gradient at Qs' weights through the drawn actions.
+    # [2, n, S], of which the first counts if there are branches. No gradient at Qs' weights through the drawn actions.
     of_policy = of_drawn(q(seen, drawn.actions, batch.past.begins, frozen=True), head, drawn)
     return Losses(
-        policy=(drawn.cost - of_policy.mean(dim=(0, 2))).mean(),
+        policy=(drawn.cost - of_policy[: followed(list(head.choices.discrete_branches))].mean(dim=(0, 2))).mean(),
         q=half_squares(said - backup, batch),
         coefficients=drawn.coefficients,
         entropy=drawn.entropy,
