@@ -123,6 +123,20 @@ def test_a_resumed_learner_goes_on_to_the_bit(kind: str, names: tuple[str, ...],
     states_equal(first, again)
 
 
+def test_a_fresh_learner_knows_what_learned_rewards_have_learned(tmp_path: Path) -> None:
+    """`--initialize-from`: with random numbers of its own."""
+    first, fresh = (learner("ppo", ("curiosity", "gail"), tmp_path) for _ in range(2))
+    first.update(rollout_of(first), 0.0, None)
+    first.memory.clear()
+    random = [each.generator.get_state() for each in fresh.signals]
+    fresh.load(*first.state(), fresh=True)
+    for known, now, state in zip(first.signals, fresh.signals, random, strict=True):
+        for name, values in known.tensors().items():
+            assert torch.equal(now.tensors()[name], values), name
+        assert torch.equal(now.generator.get_state(), state)
+    assert not torch.equal(first.signals[1].generator.get_state(), random[1])
+
+
 def test_what_was_novel_stays_so_while_it_is_learned_from_once_more(tmp_path: Path) -> None:
     """Half of what an update learns from is older: that is paid as it was then, also after a resume."""
     first, again = (learner("ppo", ("curiosity", "rnd"), tmp_path, updates_per_buffer=2) for _ in range(2))
