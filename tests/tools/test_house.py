@@ -15,7 +15,7 @@ from tau_trainer.settings.problems import did_you_mean
 from tools import house
 
 CEILINGS = {
-    "code lines": 51_610,
+    "code lines": 51_615,
     "characters in a line, mean": 41.8,
     "lines in a function, median": 5,
     "files of more than 500 lines": 0,

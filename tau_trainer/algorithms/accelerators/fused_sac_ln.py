@@ -62,7 +62,8 @@ class NormalizedWorkspace(NamedTuple):
     """The actor's, before each swish, [1, 2B, H]: for the observations, then for the next ones."""
     post: list[torch.Tensor]
     q_pre: list[torch.Tensor]
-    """The Qs', before normalisation, [2, 2B, H]: for the stored actions, then for the policy's."""
+    """The Qs', before normalisation, [2, 2B, H]: for the stored actions, then for the policy's. Without continuous
+    actions [2, B, H]: both are the same."""
     q_post: list[torch.Tensor]
     """After each ReLU."""
 
@@ -80,10 +81,13 @@ class NormalizedNumbers(NamedTuple):
 def new_normalized_workspace(weights: NormalizedWeights, batch: int) -> NormalizedWorkspace:
     """Memory for minibatches of ``batch`` rows."""
 
-    def make(towers: int) -> list[torch.Tensor]:
-        return [bias.new_zeros(towers, 2 * batch, bias.size(2)) for bias in weights.body_bias]
+    def make(towers: int, rows: int) -> list[torch.Tensor]:
+        return [bias.new_zeros(towers, rows, bias.size(2)) for bias in weights.body_bias]
 
-    return NormalizedWorkspace(make(1), make(1), make(TWINS), make(TWINS))
+    layers = zip(weights.body_weight, weights.q_body_weight, strict=True)
+    alike = all(actor.size(1) == q.size(1) for actor, q in layers)  # Qs have no actions as inputs
+    actor, qs = (1, 2 * batch), (TWINS, batch if alike else 2 * batch)
+    return NormalizedWorkspace(make(*actor), make(*actor), make(*qs), make(*qs))
 
 
 def followed(branches: list[int]) -> int:
@@ -181,15 +185,17 @@ def compute_normalized_gradient(
     after = expected_q(hyper, after, drawn.probability[rows:])  # [2, B, S]
     worth = torch.minimum(after[0], after[1]) - drawn.cost[rows:].unsqueeze(1)  # [B, S]
     backup = torch.addcmul(batch.rewards, batch.goes_on * hyper.gammas, worth)
-    # Both Qs of the stored actions and of the policy's, in one product per layer.
-    taken = torch.cat((seen[:rows], batch.continuous), dim=1)  # [B, D + c]
-    x_q = torch.cat((taken, torch.cat((seen[:rows], drawn.action[:rows]), dim=1)))
-    x_q = x_q.unsqueeze(0).expand(2, x_q.size(0), x_q.size(1))  # [2, 2B, D + c], a view
+    # Both Qs of the stored actions and of the policy's, in one product per layer. Branches are no inputs of Qs.
+    x_q = torch.cat((seen[:rows], batch.continuous), dim=1)  # [B, D + c]
+    if size > 0:
+        x_q = torch.cat((x_q, torch.cat((seen[:rows], drawn.action[:rows]), dim=1)))  # [2B, D + c]
+    x_q = x_q.unsqueeze(0).expand(2, x_q.size(0), x_q.size(1))  # a view
     q_features, means, scales = q_through(x_q, weights.q_body_weight, weights.q_body_bias, space.q_pre, space.q_post)
-    all_q = torch.baddbmm(weights.q_bias, q_features, weights.q_weight)  # [2, 2B, S A]
+    all_q = torch.baddbmm(weights.q_bias, q_features, weights.q_weight)  # [2, 2B or B, S A]
     q, q_losses, grad_q = compute_q_errors(hyper, all_q[:, :rows], backup, batch)
     towers = followed(hyper.branches)
-    followed_q, probability = all_q[:towers, rows:].mean(dim=[0]), drawn.probability[:rows]  # [B, S A], [B, M]
+    followed_q = all_q[:towers, all_q.size(1) - rows :].mean(dim=[0])  # [B, S A]
+    probability = drawn.probability[:rows]  # [B, M]
     expected = expected_q(hyper, followed_q.unsqueeze(0), probability)[0]  # [B, S]
     policy_loss = (drawn.cost[:rows] - expected.mean(dim=1)).mean()
     at_actions = drawn.action
