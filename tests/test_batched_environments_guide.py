@@ -73,7 +73,8 @@ def test_it_is_its_twin(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(words) == 0
     assert "equal to crossing_numpy:Twin, within 0.0001" in capsys.readouterr().out
     twin = (folder / "crossing_numpy.py").read_text()
-    (folder / "crossing_numpy.py").write_text(twin.replace("(0, 1, -1)", "(0, 1, -2)"))
+    # another size: Python takes old bytecode for a file that is as long and was written in the same second
+    (folder / "crossing_numpy.py").write_text(twin.replace("(0, 1, -1)", "(0, 1, -20)"))
     sys.modules.pop("crossing_numpy")
     assert main(words) == 1
     assert re.search(r"step \d+, copy \d(, agent frog_\d)?: ", capsys.readouterr().out)
