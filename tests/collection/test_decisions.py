@@ -115,21 +115,6 @@ async def test_one_alone_is_answered_at_once() -> None:
     assert (answer.result().continuous.tolist(), answer.result().version) == ([[3.0], [6.0]], 3)
 
 
-async def test_an_error_of_one_alone_is_in_its_answer() -> None:
-    bench = Bench(RulePolicy(), parties=1)
-    answer = bench.batcher.decide(KEY, TEAM, bench.new_rows(1), (np.ones((3, 9)), np.ones((2, 1))), None)
-    with pytest.raises(ValueError, match="broadcast"):
-        await answer
-
-
-async def test_requests_of_another_turn_get_another_pass() -> None:
-    policy = RulePolicy()
-    bench = Bench(policy)
-    for _ in range(3):
-        await asyncio.gather(*(bench.ask(1.0, 2.0) for _ in range(2)))
-    assert policy.sizes == [4, 4, 4]
-
-
 async def test_every_behavior_and_team_is_decided_by_its_own_actor_once_a_turn() -> None:
     """Two environments that show two behaviors, one of them with two teams."""
     first, opponent, other = RulePolicy(1), RulePolicy(2), RulePolicy(3)
@@ -137,25 +122,12 @@ async def test_every_behavior_and_team_is_decided_by_its_own_actor_once_a_turn()
     bench.add(KEY, 1, opponent)
     bench.add("Other", 0, other)
     asked = [(KEY, 0), (KEY, 1), ("Other", 0)]
-    answers = await asyncio.gather(
-        *(bench.ask(1.0, behavior=name, team=team) for _ in range(2) for name, team in asked)
-    )
-    assert [decision.version for decision in answers] == [1, 2, 3, 1, 2, 3]
-    assert first.sizes == opponent.sizes == other.sizes == [2]
-
-
-async def test_two_teams_of_one_actor_share_a_pass() -> None:
-    policy = RulePolicy()
-    bench = Bench(policy)
-    bench.batcher.actors[KEY, 1] = bench.actor
-    await asyncio.gather(bench.ask(1.0), bench.ask(2.0, team=1))
-    assert policy.sizes == [2]
-
-
-@pytest.mark.parametrize("deterministic", [False, True])
-async def test_the_policy_is_told_whether_to_explore(deterministic: bool) -> None:
-    decision = await Bench(RulePolicy(), deterministic=deterministic).ask(1.0)
-    assert decision.extras["log_prob"].tolist() == [[float(deterministic)] * 3]
+    for _ in range(2):
+        answers = await asyncio.gather(
+            *(bench.ask(1.0, behavior=name, team=team) for _ in range(2) for name, team in asked)
+        )
+        assert [decision.version for decision in answers] == [1, 2, 3, 1, 2, 3]
+    assert first.sizes == opponent.sizes == other.sizes == [2, 2]
 
 
 async def test_masks_are_joined_and_a_request_without_one_forbids_nothing() -> None:
@@ -179,6 +151,9 @@ async def test_an_exception_reaches_everyone_who_waits_and_the_next_pass_is_soun
     waiting.append(bench.ask(2.0))
     failures = await asyncio.gather(*waiting, return_exceptions=True)
     assert [type(failure) for failure in failures] == [ValueError] * 3
+    alone = Bench(RulePolicy(), parties=1)
+    with pytest.raises(ValueError, match="broadcast"):
+        await alone.batcher.decide(KEY, TEAM, alone.new_rows(1), (np.ones((3, 9)), np.ones((2, 1))), None)
     assert (await bench.ask(1.0)).continuous.tolist() == [[3.0]]
 
 
@@ -195,24 +170,16 @@ async def test_requests_that_were_given_up_are_left_out() -> None:
     assert policy.sizes == [2]
 
 
-async def test_a_new_policy_decides_from_the_next_pass_on() -> None:
-    old, new = RulePolicy(1), RulePolicy(2)
-    bench = Bench(old)
-    waiting = bench.ask(1.0)
-    bench.actor.policy = new
-    assert (await waiting).version == 2
-    assert (old.sizes, new.sizes) == ([], [1])
-
-
 async def test_the_version_told_is_that_of_the_policy_that_decided() -> None:
     """Learning runs in another thread: it may hand over its policy in the middle of a pass."""
 
     def swap() -> None:
         bench.actor.policy = RulePolicy(2)
 
-    bench = Bench(RulePolicy(1, then=swap))
-    answers = await asyncio.gather(*(bench.ask(1.0) for _ in range(2)))
-    assert [decision.version for decision in answers] == [1, 1]
+    bench = Bench(RulePolicy(0))
+    answers = [bench.ask(1.0) for _ in range(2)]
+    bench.actor.policy = RulePolicy(1, then=swap)  # before the pass
+    assert [decision.version for decision in await asyncio.gather(*answers)] == [1, 1]
     assert (await bench.ask(1.0)).version == 2
 
 
@@ -232,10 +199,3 @@ async def test_state_is_carried_by_row_and_forgotten_where_that_is_said(parties:
     bench.actor.forget(np.array([3, 700]))
     assert await before(0, 3, 700) == [7, 5, 5]
     bench.actor.forget(np.array([9000]))
-
-
-async def test_a_policy_without_state_keeps_nothing() -> None:
-    bench = Bench(RulePolicy())
-    assert set((await bench.ask(1.0)).extras) == {"log_prob"}
-    bench.actor.forget(np.array([3]))
-    assert len(bench.actor.state) == 0

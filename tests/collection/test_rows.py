@@ -26,46 +26,15 @@ def new_rows(first: int = 0) -> RowTable:
     return RowTable(give)
 
 
-def test_rows_are_the_learners_and_stay() -> None:
-    table = new_rows(10)
-    assert table(ids(70, 3, 500)).tolist() == [10, 11, 12]
-    assert table(ids(3, 70)).tolist() == [11, 10]
-    assert table.rows.tolist() == [10, 11, 12]
-
-
-def test_a_released_row_is_given_again() -> None:
-    table = new_rows()
-    table(ids(1, 2, 3))
-    table.release(ids(2, 99))
-    assert table(ids(8)).tolist() == [1]
-    assert table(ids(2)).tolist() == [3]
-
-
-def test_the_same_agents_again_after_a_release() -> None:
-    """Most exchanges bring the same agents, so the last answer is kept: not beyond a release."""
-    table = new_rows()
-    assert table(ids(1, 2)).tolist() == table(ids(1, 2)).tolist() == [0, 1]
-    table.release(ids(1))
-    table.release(ids(2))
-    assert table(ids(1, 2)).tolist() == [1, 0]
-
-
 def test_clear_begins_at_the_first_row() -> None:
-    table = new_rows()
-    table(ids(5, 2_000_000, -1))
+    table = new_rows(10)
+    assert table(ids(5, 2_000_000, -1)).tolist() == [10, 11, 12]
     table.clear()
-    assert table(ids(9, 8, 7, 6)).tolist() == [0, 1, 2, 3]
-    assert table.rows.tolist() == [0, 1, 2, 3]
-
-
-def test_no_agents() -> None:
-    table = new_rows()
-    assert len(table(ids())) == 0
-    table.release(ids())
-    assert len(table.rows) == 0
+    assert table(ids(9, 8, 7, 6)).tolist() == table.rows.tolist() == [10, 11, 12, 13]
 
 
 @example([(False, [2**16 - 1]), (False, [2**16]), (True, [2**16 - 1]), (False, [2**16])])
+@example([(False, [1, 2]), (True, [1]), (False, [1, 2]), (False, [8])])  # the same agents again after a release
 @given(st.lists(st.tuples(st.booleans(), st.lists(IDS, unique=True, max_size=12)), max_size=25))
 def test_as_a_dictionary_with_a_free_list_would(calls: list[tuple[bool, list[int]]]) -> None:
     table = new_rows()

