@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from tau_trainer.collection.decisions import Actor, DecisionBatcher, TauAgent
+from tau_trainer.collection.decisions import DecisionBatcher, TauAgent
 from tau_trainer.columns import EXTRINSIC, Rows
 from tau_trainer.errors import NonFiniteError, SettingsError
 from tau_trainer.memory import StepFacts
@@ -30,7 +30,7 @@ from tau_trainer.tau.rewarder import RewardComputer
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.learning.learner import Learner
 from tests.training.fakes import Memory, ended, step, vector_spec
-from tests.training.learners import FakeLearner, FixedPolicy
+from tests.training.learners import FakeLearner
 
 SPEC = vector_spec()
 TARGETED = BehaviorSpec(
@@ -113,20 +113,18 @@ def bench(hub: MetricsHub) -> Bench:
 # --- the AgentTrainer -------------------------------------------------------------------------------------------------
 
 
-def test_rewards_follow_their_agents(bench: Bench) -> None:
-    bench.respond(step(SPEC, [5, 9], [0.0, 0.0]))
+def test_rewards_follow_their_agents(bench: Bench, hub: MetricsHub) -> None:
+    actions = bench.respond(step(SPEC, [5, 9], [50.0, 50.0]))
+    assert actions[SPEC.name].continuous.tolist() == [[1.0, 1.0]] * 2, "6.0 as the engine gets it"
     bench.respond(step(SPEC, [9, 5], [2.0, 1.0]))
-    assert bench.of().of("acted") == [([0, 1], [[0.0], [0.0]]), ([1, 0], [[2.0], [1.0]])]
-    assert bench.trainer.tally.decisions == 4
-
-
-def test_actions_come_in_the_order_of_the_agents(bench: Bench) -> None:
-    actions = bench.respond(step(SPEC, [1, 2, 3]))
-    assert actions[SPEC.name].continuous.tolist() == [[1.0, 1.0]] * 3, "6.0 as the engine gets it"
+    assert bench.of().of("acted")[1] == ([1, 0], [[2.0], [1.0]])
     assert bench.respond(step(SPEC, [])) == {}
+    assert bench.trainer.tally.decisions == 4
+    told = hub.flush("Agent", 4).statistics[KEYS.reward]
+    assert (told.count, told.mean) == (2, 1.5), "the first message of an episode rewards no decision"
 
 
-def test_ends_come_before_the_next_episode(bench: Bench) -> None:
+def test_ends_come_before_the_next_episode(bench: Bench, hub: MetricsHub, memory: Memory) -> None:
     bench.respond(step(SPEC, [1, 2]))
     bench.respond(step(SPEC, [1, 2], 1.0))
     bench.respond(step(SPEC, [1], 0.0, ended(SPEC, [1, 2], [5.0, 6.0], truncated=True)))
@@ -135,13 +133,9 @@ def test_ends_come_before_the_next_episode(bench: Bench) -> None:
     assert bench.learners[SPEC.name].returns == [6.0, 7.0]
     bench.respond(step(SPEC, [7]))
     assert bench.of().told[-1][1] == [1], "agent 2 ended and did not ask again: its row is free"
-
-
-def test_the_first_message_of_an_episode_rewards_no_decision(bench: Bench, hub: MetricsHub) -> None:
-    bench.respond(step(SPEC, [1, 2], 50.0))
-    bench.respond(step(SPEC, [1, 2], 1.0))
-    statistics = hub.flush("Agent", 4).statistics[KEYS.reward]
-    assert (statistics.count, statistics.mean) == (2, 1.0)
+    assert names.GROUP_CUMULATIVE_REWARD not in hub.flush("Agent", 4).statistics, "there is no group"
+    hub.drain(5.0)
+    assert memory.warnings == []
 
 
 def test_group_rewards_are_learned_from_and_told_apart(bench: Bench, hub: MetricsHub, memory: Memory) -> None:
@@ -169,14 +163,6 @@ def test_group_rewards_are_learned_from_and_told_apart(bench: Bench, hub: Metric
     ]
 
 
-def test_without_a_group_there_is_no_groups_reward(bench: Bench, hub: MetricsHub, memory: Memory) -> None:
-    bench.respond(step(SPEC, [1]))
-    bench.respond(step(SPEC, [], terminals=ended(SPEC, [1], [2.0])))
-    assert names.GROUP_CUMULATIVE_REWARD not in hub.flush("Agent", 4).statistics
-    hub.drain(5.0)
-    assert memory.warnings == []
-
-
 def test_a_reward_computed_from_the_target_is_that_of_the_action(hub: MetricsHub) -> None:
     """The policy says 1.0, whatever it sees."""
     bench = Bench(hub, source="trainer", formula="incremental", credit="component")
@@ -190,14 +176,6 @@ def test_a_reward_computed_from_the_target_is_that_of_the_action(hub: MetricsHub
     assert bench.of(TARGETED).of("ended")[0][1][0] == [0.0, 0.0], "1 - 2 * 0.5"
     statistics = hub.flush("TauAgent", 2).pairs["3"]
     assert (statistics[KEYS.reward].mean, statistics[KEYS.success].mean) == (0.5, 0.5)
-
-
-def test_many_agents_grow_the_table_of_pending_rewards(hub: MetricsHub) -> None:
-    bench = Bench(hub, source="trainer", formula="binary")
-    for count in (3, 200):
-        obs = (np.zeros((count, 3), np.float32), np.ones((count, 2), np.float32))
-        bench.respond(step(TARGETED, list(range(count)), obs=obs), spec=TARGETED)
-    assert bench.of(TARGETED).of("acted")[1][1][:4] == [[1.0, 1.0]] * 3 + [[0.0, 0.0]]
 
 
 def test_binary_rewards_over_a_window(hub: MetricsHub) -> None:
@@ -302,11 +280,6 @@ def player_of(hub: MetricsHub) -> MakePlayer:
     return make
 
 
-def test_the_policy_never_sees_the_target(player_of: MakePlayer, learner: FakeLearner) -> None:
-    player_of(learner).act(step(FULL, [1, 2]))
-    assert learner.policy.seen == [[(2, 3), (2, 1)]]
-
-
 def test_the_engine_gets_clipped_actions_and_the_memory_raw_ones(player_of: MakePlayer, learner: FakeLearner) -> None:
     player = player_of(learner)
     actions = player.act(step(FULL, [1]))[FULL.name]
@@ -319,7 +292,10 @@ def test_the_engine_gets_clipped_actions_and_the_memory_raw_ones(player_of: Make
     assert rollout.rewards["extrinsic"].tolist() == [[0.25]]
     assert rollout.version.tolist() == [4]
     assert rollout.mask is None
-    assert learner.decisions == 2
+    assert learner.policy.seen == [[(1, 3), (1, 1)]] * 2, "the policy never sees the target"
+    learner.done = True
+    assert len(player.act(step(FULL, [1]))[FULL.name]) == 1
+    assert (len(learner.taken()), learner.decisions) == (0, 3), "who is done gets no more experience"
 
 
 def test_masks_are_decided_and_learned_with(player_of: MakePlayer, learner: FakeLearner) -> None:
@@ -354,14 +330,6 @@ def test_ends_close_what_is_open(player_of: MakePlayer, learner: FakeLearner) ->
     assert [sensor.tolist() for sensor in rollout.bootstrap_observations] == [[[7.0, 7.0, 7.0]], [[7.0]]]
 
 
-def test_a_learner_that_is_done_gets_no_more_experience(player_of: MakePlayer, learner: FakeLearner) -> None:
-    learner.done = True
-    actions = player_of(learner).act(step(FULL, [1]))
-    assert len(actions[FULL.name]) == 1
-    assert len(learner.memory) == 0
-    assert learner.decisions == 1
-
-
 @pytest.mark.parametrize("pairs", [1, 2])
 async def test_a_whole_step_is_one_pass_an_actor(player_of: MakePlayer, pairs: int) -> None:
     """Two behaviors in one exchange, one of them with two teams that share a policy."""
@@ -384,16 +352,6 @@ async def test_a_whole_step_is_one_pass_an_actor(player_of: MakePlayer, pairs: i
             assert [len(actions[spec.name]) for spec in specs] == [2, 2, 2]
     assert learners[0].policy.seen == [[(4 * pairs, 3)]] * 2
     assert learners[1].policy.seen == [[(2 * pairs, 3)]] * 2
-
-
-def test_a_team_may_have_an_actor_of_its_own(player_of: MakePlayer) -> None:
-    mine, theirs = vector_spec(name="Agent?team=0"), vector_spec(name="Agent?team=1")
-    learner = FakeLearner(mine)
-    player, opponent = player_of(learner), FixedPolicy(theirs, version=2)
-    player.batcher.actors["Agent", 1] = Actor(opponent, np.random.default_rng(0))
-    asyncio.run(player.respond(step(mine, [1]), step(theirs, [2]), specs=(mine, theirs)))
-    assert learner.policy.seen == opponent.seen == [[(1, 3)]]
-    assert player.batcher.actors["Agent", 0] is learner.actor
 
 
 def test_state_ends_with_the_episode_before_the_next_decision(player_of: MakePlayer) -> None:

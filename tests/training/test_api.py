@@ -6,11 +6,9 @@ import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tau_trainer.errors import RunExistsError
 from tau_trainer.metrics import RunReport, read_log
 from tau_trainer.training.api import train
 from tau_trainer.training.pairs.parallel import ParallelTrainer
@@ -23,23 +21,6 @@ def test_quiet_shows_nothing_but_errors(stage: Stage, tmp_path: Path, capsys: py
     assert report.verdict is not None
     assert capsys.readouterr() == ("", "")
     assert list((report.folder / "TauAgent").glob("events.out.tfevents.*"))
-
-
-def test_resume_and_force_are_the_settings(stage: Stage, tmp_path: Path) -> None:
-    def run(**changes: Any) -> RunReport:
-        return train(tau_settings(tmp_path, **changes), "parallel", terminal="quiet")
-
-    run()
-    with pytest.raises(RunExistsError):
-        run()
-    assert run(behaviors__TauAgent__max_steps=600, checkpoint_settings__resume=True).decisions == 600
-    assert run(checkpoint_settings__force=True).decisions == 400
-
-
-def test_learn(stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    settings = tau_settings(tmp_path, tau=None, env_settings__env_path="headless:basic")
-    settings = settings.model_copy(update={"behaviors": {"Basic": settings.behaviors["TauAgent"]}})
-    assert train(settings, terminal="quiet").models[0].name == "Basic.onnx"
 
 
 def harmless(*_: object) -> None:
@@ -120,7 +101,10 @@ def test_a_second_signal_does_not_wait_for_engines(
     ]
     assert told == ["saving, evaluating; press again to skip", "saving; evaluation and export are left out"]
     assert report.exit_code == 0
+    saved = {path.name for path in report.folder.iterdir()}
+    assert saved == {"configuration.yaml", "run.json", "log.jsonl", "checkpoints", "run_logs"}, "nothing else was made"
     assert list((report.folder / "checkpoints").glob("TauAgent-*"))
+    assert {how for _, how in stage.ends} == {"killed"}
     assert report.evaluation is None
 
 

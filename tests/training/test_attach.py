@@ -84,14 +84,3 @@ def test_engines_join_and_leave_while_the_run_goes_on(join: Join, tmp_path: Path
     assert (report.outcome, report.exit_code, report.decisions >= 4000) == ("completed", 0, True)
     states = {pair.id: (pair.state, pair.restarts) for pair in report.pairs}
     assert states == {0: (PairState.COMPLETED, 0), 1: (PairState.CANCELLED, 0), 2: (PairState.CANCELLED, 0)}
-
-
-def test_a_run_that_nobody_has_joined_can_be_ended(tmp_path: Path) -> None:
-    port = free_port(2)
-    session = begin(
-        _settings(tmp_path, env_settings__env_path="attach:2", env_settings__base_port=port), Memory(), "learn"
-    )
-    until(lambda: session.status().message == f"no engine has joined on port {port}")
-    session.cancel()
-    report = session.wait(WAIT_S)
-    assert (report.outcome, report.decisions) == ("cancelled", 0)

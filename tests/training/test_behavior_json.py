@@ -42,8 +42,3 @@ def test_a_checkpoint_of_before_sensors_had_a_type() -> None:
     written = to_json(BehaviorSpec("Agent", (ObservationSpec("sensor", (3,)),), ActionSpec(1)))
     del written["observations"][0]["dtype"], written["observations"][0]["hidden"]
     assert from_json(written).observations[0].dtype == np.float32
-
-
-def test_something_else() -> None:
-    with pytest.raises(KeyError):
-        from_json({"name": "Agent"})

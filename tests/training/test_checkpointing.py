@@ -3,7 +3,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +12,6 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from tau_trainer.algorithms import Algorithm
 from tau_trainer.errors import CheckpointError, ExportError
 from tau_trainer.evaluation.candidates import ScoredPolicy
 from tau_trainer.metrics import MetricsHub, keys
@@ -23,9 +22,8 @@ from tau_trainer.runs.run import Run
 from tau_trainer.runs.store import Store
 from tau_trainer.training.checkpointing import Checkpointer
 from tau_trainer.training.learning.learner import Learner
-from tau_trainer.training.stored import export_run
-from tests.training.fakes import Memory, Stage, newest, tau_settings, train
-from tests.training.learners import learn, make_learner
+from tests.training.fakes import Memory, newest
+from tests.training.learners import make_learner
 
 
 def keeper(run: Path, hub: MetricsHub, *, resume: bool, initial: InitialWeights | None = None) -> Checkpointer:
@@ -37,9 +35,9 @@ def keeper(run: Path, hub: MetricsHub, *, resume: bool, initial: InitialWeights 
     return checkpointer
 
 
-def save(checkpointer: Checkpointer, *learners: Learner, content: Mapping[str, Any] = {}) -> bool:
+def save(checkpointer: Checkpointer, *learners: Learner) -> bool:
     """A moment of these learners."""
-    return checkpointer.writing(learners, content)()
+    return checkpointer.writing(learners, {})()
 
 
 @pytest.fixture
@@ -75,7 +73,8 @@ def test_a_checkpoint_holds_what_the_run_adds(make: Any, hub: MetricsHub, memory
     checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
     checkpointer.register(learner)
     learned(learner, 150)
-    save(checkpointer, learner, content={"generation": 4})
+    checkpointer.writing([learner], {"generation": 4}, {"speed": 2})()
+    assert json.loads((tmp_path / "run_logs" / "training_status.json").read_text())["speed"] == {"lesson_num": 2}
     resumed = keeper(tmp_path, hub, resume=True)
     assert resumed.newest()["Agent"].manifest["generation"] == 4
     again = make()
@@ -118,20 +117,6 @@ def test_every_checkpoint_has_a_model_that_goes_with_it(
 
 def refuse(*_: object) -> None:
     raise ExportError("no room")
-
-
-def test_what_a_checkpoint_did_not_keep_is_told(
-    make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
-    checkpointer.register(learner)
-    learned(learner, 100)
-    save(checkpointer, learner)
-    keeper(tmp_path, hub, resume=True).register(make())
-    monkeypatch.setattr(Algorithm, "lost", lambda _, metadata: f"version {metadata['version']} lost its memory")
-    keeper(tmp_path, hub, resume=True).register(make())
-    hub.drain(5.0)
-    assert memory.warnings == ["version 1 lost its memory"]
 
 
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
@@ -321,41 +306,6 @@ def test_the_best_alone_is_kept_by_validation(make: Any, hub: MetricsHub, tmp_pa
     assert checkpointer.due(learner)
 
 
-def test_a_run_that_becomes_no_better_says_so_and_exports_its_best(
-    stage: Stage, tmp_path: Path, memory: Memory
-) -> None:
-    """Of plain `learn`, whose best is judged by episodes."""
-    own: dict[str, Any] = {"save_best_only": True, "trial_count": 5, "checkpoint_interval": 64, "keep_checkpoints": 0}
-    own |= {"max_steps": 1500, "criterion": None}
-    settings = tau_settings(tmp_path, tau=None, env_settings__env_path="headless:basic")
-    behavior = settings.behaviors["TauAgent"].model_copy(update=own)
-    report = train(settings.model_copy(update={"behaviors": {"Basic": behavior}}), memory, "learn")
-    saved = sorted((report.folder / "checkpoints").glob("Basic-*"))
-    assert 0 < len(saved) < 1500 // 64
-    last = newest(report.folder, "Basic")
-    best = last.manifest["learner"]["best"]
-    if last.step < 1500:
-        assert any("no better than in its latest checkpoint" in (event.message or "") for event in memory.events)
-    assert export_run(report.folder, tmp_path)[0][1].startswith(
-        f"the best by mean reward, after {best['decisions']:,} decisions"
-        if best["version"] != last.manifest["learner"]["algorithm"]["version"]
-        else f"the last policy, after {best['decisions']:,} decisions, which is the best by mean reward too"
-    )
-    assert report.verdict is not None
-    assert f", with mean reward {best['rank'][0]:.3f}" in report.verdict
-    status = json.loads((report.folder / "run_logs" / "training_status.json").read_text())["Basic"]["final_checkpoint"]
-    assert (status["steps"], status["reward"]) == (best["decisions"], best["rank"][0])
-    assert report.models[0].read_bytes() == (tmp_path / "Basic.onnx").read_bytes()
-
-
-def test_a_checkpoint_states_the_lessons(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
-    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
-    checkpointer.register(learner)
-    checkpointer.writing([learner], {}, {"speed": 2})()
-    status = json.loads((tmp_path / "run_logs" / "training_status.json").read_text())
-    assert status["speed"] == {"lesson_num": 2}
-
-
 def test_what_is_left_to_save_at_the_end(make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path) -> None:
     checkpointer = keeper(tmp_path, hub, resume=False)
     saved, better, worse = (make(name=name, save_best_only=True, trial_count=1) for name in "ABC")
@@ -373,19 +323,3 @@ def test_what_is_left_to_save_at_the_end(make: Any, hub: MetricsHub, memory: Mem
     told = [event.message for event in memory.events if event.kind == "checkpoint" and event.message]
     assert told == ["'C' is no better than in its latest checkpoint, which is kept (save_best_only)"] * 2
     assert checkpointer.unsaved([saved, better, worse], together=True) == [better, worse], "they are one moment"
-
-
-def test_a_lean_checkpoint_gives_its_weights(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
-    checkpointer, learner = keeper(tmp_path, hub, resume=False), make(save_param_only=True, seed=5)
-    checkpointer.register(learner)
-
-    learn(learner)
-    learner.progress.decisions = 100
-    save(checkpointer, learner)
-    assert learner.progress.updates == 1
-    again = make(save_param_only=True, seed=6)
-    resumed = keeper(tmp_path, hub, resume=True)
-    resumed.register(again)
-    assert (again.decisions, again.policy.version) == (100, 1)
-    for name, values in learner.policy.weights.items():
-        assert np.array_equal(values, again.policy.weights[name]), name

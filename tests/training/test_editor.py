@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,31 +121,6 @@ def test_an_editor_that_dies_in_the_handshake_is_waited_for(port: int, tmp_path:
     finally:
         session.cancel()
     assert (report.outcome, report.exit_code, report.decisions >= 1000) == ("completed", 0, True)
-
-
-def test_an_editor_that_shows_another_behavior_is_refused(port: int, tmp_path: Path) -> None:
-    """Somebody changes the agent and presses Play again; the run goes on with the agent as it was."""
-    memory = Memory()
-    session = waiting_run(tmp_path, memory)
-    try:
-        with guests() as join:
-            join(port, SHOWN).told(200, "die").start()
-            until(lambda: len(memory.warnings) == 1)
-            changed = join(port, replace(SHOWN, actions=ActionSpec(1))).told("play")
-            changed.start()
-            until(lambda: len(memory.warnings) == 2)
-            changed.join(WAIT_S)
-            assert changed.ended == "sent away"
-            join(port, SHOWN).told("play").start()
-            report = session.wait(WAIT_S)
-    finally:
-        session.cancel()
-    assert (
-        "(it has 1 continuous action and no branches, not 0 continuous actions and branches of [3])"
-        in (memory.warnings[1])
-    )
-    assert memory.warnings[1].endswith("; press Play to continue the run, or Ctrl-C to end it")
-    assert (report.outcome, report.decisions >= 1000) == ("completed", True)
 
 
 def test_play_is_paused_for_longer_than_a_message_may_take(

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tau_trainer.algorithms.ppo import PPO
-from tau_trainer.algorithms.readers import Reader
 from tau_trainer.collection.decisions import DecisionBatcher, TauAgent
 from tau_trainer.columns import EXTRINSIC, GROUP, MOMENT, TEAM, Column, action_columns, observation_columns
-from tau_trainer.headless.parameters import EnvironmentParameters
-from tau_trainer.headless.scene import Scene
 from tau_trainer.memory import Rollout, RolloutMemory
 from tau_trainer.metrics import MetricsHub
-from tau_trainer.metrics import keys as names
 from tau_trainer.rewards import EngineReward
-from tau_trainer.settings import load_settings
-from tau_trainer.specs import BehaviorSpec, Observations, StepBatch, Terminals, empty_terminals
+from tau_trainer.specs import BehaviorSpec, StepBatch, Terminals
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.learning.learner import Learner
-from tests.training.fakes import Memory, Stage, ended, step, train, vector_spec
+from tests.training.fakes import ended, step, vector_spec
 from tests.training.learners import FakeLearner
 
 SPECS = [vector_spec(name=name) for name in ("Cat?team=0", "Cat?team=3", "Dog?team=0")]
@@ -70,78 +62,19 @@ class Watched:
         return {name: learner.taken() for name, learner in self.learners.items()}
 
 
-def asks(spec: BehaviorSpec, agents: dict[int, int], marker: float = 0.0, over: Terminals | None = None) -> StepBatch:
+def asks(spec: BehaviorSpec, agents: dict[int, int], marker: float) -> StepBatch:
     """Agents decide, each of a group; they see ``marker``, and have got a tenth of it, their group a half."""
     count = len(agents)
-    batch = step(spec, list(agents), marker / 10, over, (np.full((count, 3), marker, np.float32),))
+    batch = step(spec, list(agents), marker / 10, obs=(np.full((count, 3), marker, np.float32),))
     batch.group_id[:] = list(agents.values())
     batch.group_reward[:] = np.where(batch.group_id != 0, marker / 2, 0.0)
     return batch
 
 
-def ends(spec: BehaviorSpec, agents: dict[int, int], *, truncated: bool = False) -> Terminals:
-    over = ended(spec, list(agents), [0.0] * len(agents), truncated=truncated)
-    over.group_id[:] = list(agents.values())
+def ends(spec: BehaviorSpec, agents: dict[int, int], truncated: list[bool]) -> Terminals:
+    over = ended(spec, list(agents), [0.0] * len(agents))
+    over.group_id[:], over.truncated[:] = list(agents.values()), truncated
     return over
-
-
-def left(watched: Watched) -> dict[str, list[bool]]:
-    """Of the transitions that an episode ended with, in the order of decisions."""
-    found = watched.taken()
-    return {name: rollout.left[rollout.terminated].tolist() for name, rollout in found.items() if len(rollout)}
-
-
-def test_who_dies_first_leaves_a_group_that_plays_on(hub: MetricsHub) -> None:
-    watched, spec = Watched(hub), SPECS[0]
-    watched.hears(asks(spec, {1: 7, 2: 7, 3: 8, 4: 0}))
-    watched.hears(asks(spec, {2: 7, 3: 8}, over=ends(spec, {1: 7, 4: 0})))
-    assert left(watched) == {"Cat": [True, False]}, "nobody is left behind by who has no group"
-    watched.hears(asks(spec, {}, over=ends(spec, {2: 7, 3: 8})))
-    assert left(watched) == {"Cat": [False, False]}
-
-
-def test_a_group_that_ends_at_once_is_over_also_where_it_plays_again(hub: MetricsHub) -> None:
-    """Its number is used again at once, by the same agents and by one that is new."""
-    watched, spec = Watched(hub), SPECS[0]
-    watched.hears(asks(spec, {1: 7, 2: 7}))
-    watched.hears(asks(spec, {1: 7, 2: 7, 5: 7}, over=ends(spec, {1: 7, 2: 7})))
-    assert left(watched) == {"Cat": [False, False]}
-    watched.hears(asks(spec, {1: 7, 5: 7}, over=ends(spec, {2: 7})))
-    assert left(watched) == {"Cat": [True]}, "it was in the next episode of the group"
-
-
-def test_a_group_may_be_of_several_behaviors_and_of_agents_that_are_silent(hub: MetricsHub) -> None:
-    watched, (cat, _, dog) = Watched(hub), SPECS
-    watched.hears(asks(cat, {1: 7}), asks(dog, {1: 7}))
-    watched.hears(asks(cat, {}, over=ends(cat, {1: 7})))
-    assert left(watched) == {"Cat": [True]}, "the dog asks seldom"
-    watched.hears(asks(dog, {}, over=ends(dog, {1: 7})))
-    assert left(watched) == {"Dog": [False]}
-
-
-def test_who_has_changed_the_group_does_not_keep_the_old_one_at_play(hub: MetricsHub) -> None:
-    watched, spec = Watched(hub), SPECS[0]
-    watched.hears(asks(spec, {1: 7, 2: 7}))
-    watched.hears(asks(spec, {2: 0}, over=ends(spec, {1: 7})))
-    assert left(watched) == {"Cat": [False]}
-
-
-def test_nobody_is_at_play_in_an_environment_that_was_lost(hub: MetricsHub) -> None:
-    watched, spec = Watched(hub), SPECS[0]
-    watched.hears(asks(spec, {1: 7, 2: 7}))
-    watched.trainer.abandon()
-    watched.hears(asks(spec, {1: 7}))
-    watched.hears(asks(spec, {}, over=ends(spec, {1: 7})))
-    assert left(watched) == {"Cat": [False]}
-
-
-def test_a_limit_is_a_limit_whoever_plays_on(hub: MetricsHub) -> None:
-    watched, spec = Watched(hub), SPECS[0]
-    watched.hears(asks(spec, {1: 7, 2: 7}))
-    watched.hears(asks(spec, {2: 7}, over=ends(spec, {1: 7}, truncated=True)))
-    rollout = watched.taken()["Cat"]
-    assert rollout.truncated.tolist() == [True, False]
-    assert not rollout.left.any()
 
 
 def test_own_and_group_rewards_and_teams_and_moments_stay_apart(hub: MetricsHub) -> None:
@@ -198,7 +131,7 @@ def test_groups_end_as_a_plain_reference_says(messages: list[Any]) -> None:
             for number, spec in enumerate(SPECS):
                 mine = range(number * AGENTS, (number + 1) * AGENTS)
                 dead = {agent: playing[agent][0] for agent in mine if agent in over}
-                last = _terminals(spec, dead, [over[agent] == "truncated" for agent in dead])
+                last = ends(spec, dead, [over[agent] == "truncated" for agent in dead])
                 alive = {agent: asking[agent] for agent in mine if agent in asking}
                 markers = seen + 1.0 + np.arange(len(alive), dtype=np.float32)
                 obs = (np.repeat(markers[:, None], 3, axis=1),)
@@ -217,90 +150,3 @@ def test_groups_end_as_a_plain_reference_says(messages: list[Any]) -> None:
                 if rollout.terminated[i] or rollout.truncated[i]:
                     found[marker] = "truncated" if rollout.truncated[i] else "left" if rollout.left[i] else "terminated"
         assert found == expected
-
-
-def _terminals(spec: BehaviorSpec, agents: dict[int, int], truncated: list[bool]) -> Terminals:
-    over = ends(spec, agents)
-    over.truncated[:] = truncated
-    return over
-
-
-# --- a whole run ------------------------------------------------------------------------------------------------------
-
-
-class Raid(Scene):
-    """Two groups of three. The agents of each die after 2, 3 and 5 decisions, and the group gets 1 as the last dies."""
-
-    SPEC = vector_spec(name="Raider?team=0")
-    LIVES = np.array([2, 3, 5, 2, 3, 5])
-    GROUPS = np.array([4, 4, 4, 9, 9, 9], np.int32)
-
-    def __init__(self) -> None:
-        self.specs = (self.SPEC,)
-        self.left = self.over = self.age = 0
-
-    def seed(self, seed: int) -> None:
-        """Nothing is drawn."""
-
-    def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
-        self.parameters, self.age = parameters, 0
-        return [self._batch(empty_terminals(self.SPEC.observations))]
-
-    def step(self, actions: Any) -> list[StepBatch]:
-        self.age += 1
-        dead = np.flatnonzero(self.age == self.LIVES)
-        terminals = empty_terminals(self.SPEC.observations, len(dead))
-        terminals.agent_ids[:], terminals.group_id[:] = dead, self.GROUPS[dead]
-        last = self.age == self.LIVES.max()
-        terminals.group_reward[:], terminals.reward[:] = float(last), 0.25
-        self.left, self.over = self.left + len(dead) * (not last), self.over + len(dead) * last
-        self.age = 0 if last else self.age
-        return [self._batch(terminals)]
-
-    def _batch(self, terminals: Terminals) -> StepBatch:
-        batch = step(self.SPEC, np.flatnonzero(self.age < self.LIVES).tolist(), 0.0, terminals, None)
-        batch.group_id[:] = self.GROUPS[batch.agent_ids]
-        for sensor in batch.obs:
-            sensor[:] = self.age
-        return batch
-
-
-def test_a_run_learns_from_own_and_group_rewards_and_knows_who_has_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: Memory
-) -> None:
-    Stage.opened(monkeypatch)
-    scene, rollouts, seen = Raid(), cast("list[dict[str, Any]]", []), cast("list[Observations]", [])
-    monkeypatch.setattr("tests.training.fakes.create_scene", lambda *_, **__: scene)
-    read = PPO.read
-
-    def watched(self: PPO, rollout: Rollout) -> Reader:
-        metadata = {name: getattr(rollout, name).copy() for name in ("left", "terminated", "group_reward")}
-        metadata["paid"] = rollout.earned(self.streams[0].name)[:, 0].copy()
-        rollouts.append(metadata | {"own": rollout.rewards[EXTRINSIC][:, 0].copy()})
-        seen.append(tuple(sensor.copy() for sensor in rollout.observations))
-        return read(self, rollout)
-
-    monkeypatch.setattr(PPO, "read", watched)
-    given_settings = {
-        "env_settings.env_path": "headless:basic",
-        "env_settings.seed": 1,
-        "checkpoint_settings.results_dir": str(tmp_path),
-        "default_settings.trainer_type": "ppo",
-        "default_settings.max_steps": 400,
-        "default_settings.summary_freq": 200,
-        "default_settings.hyperparameters": {"batch_size": 20, "buffer_size": 100},
-    }
-    report = train(load_settings(None, given_settings), memory, "learn")
-    assert len(rollouts) >= 3
-    metadata = {name: np.concatenate([one[name] for one in rollouts]) for name in rollouts[0]}
-    age = np.concatenate([sensors[0][:, 0] for sensors in seen])
-    assert metadata["left"].sum() == pytest.approx(2 * (metadata["terminated"] & ~metadata["left"]).sum(), abs=6)
-    assert set(age[metadata["left"]].tolist()) == {1.0, 2.0}, "after two and three decisions"
-    assert set(age[metadata["terminated"] & ~metadata["left"]].tolist()) == {4.0}
-    last = metadata["terminated"] & ~metadata["left"]
-    assert metadata["group_reward"].tolist() == last.astype(np.float32).tolist()
-    assert metadata["own"].tolist() == (0.25 * metadata["terminated"]).tolist()
-    assert metadata["paid"].tolist() == (metadata["own"] + metadata["group_reward"]).tolist()
-    assert report.behaviors[0].mean_reward == pytest.approx(0.25)
-    assert sum("poca" in text for text in memory.warnings) == 1
-    assert names.GROUP_CUMULATIVE_REWARD in memory.summaries[-1].statistics

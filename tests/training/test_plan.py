@@ -25,16 +25,8 @@ def test_pairs_and_their_engines(stage: Stage, tmp_path: Path) -> None:
     assert [engine.index for engine in engines] == [0, 1, 2]
     assert engines[0].launch.env_args == ("--tau-profile", "tau3", "--tau-agents", "4", "--tau-target-sensor")
     assert engines[0].launch.log_folder == plan.log_folder == tmp_path / "run_logs"
-
-
-def test_more_at_once_than_pairs_makes_no_sense(tmp_path: Path) -> None:
     assert plan_of(tmp_path, tau__pairs=2, tau__max_concurrent=9).max_concurrent == 2
-    assert plan_of(tmp_path, tau__pairs=1).max_concurrent == 1
-
-
-@pytest.mark.parametrize(("pairs", "quota"), [(1, 400), (2, 200), (3, 134)])
-def test_each_pairs_share_of_the_decisions(tmp_path: Path, pairs: int, quota: int) -> None:
-    assert plan_of(tmp_path, tau__pairs=pairs).quota() == quota
+    assert [plan_of(tmp_path, tau__pairs=pairs).quota() for pairs in (1, 2, 3)] == [400, 200, 134]
 
 
 def test_the_users_data_and_arguments_reach_the_engine(stage: Stage, tmp_path: Path) -> None:
@@ -54,17 +46,13 @@ def test_learn_takes_num_envs_and_says_nothing_of_tau(stage: Stage, tmp_path: Pa
     plan = plan_of(tmp_path, "learn", env_settings__env_path="headless:balance", env_settings__num_envs=3)
     assert (plan.pairs, plan.max_concurrent, plan.shared) == (3, 3, True)
     assert launched(stage, plan.source, 1)[0].launch.env_args == ()
+    basic = make_plan("learn", load_settings(None, {"env_settings.env_path": "headless:basic"}), tmp_path)
+    assert (basic.task, basic.warnings) == (None, ())
 
 
 def test_parallel_needs_a_task() -> None:
     with pytest.raises(SettingsError, match=r"needs a section in the settings that names a task \(`tau`\)"):
         make_plan("parallel", load_settings(None), Path("logs"))
-
-
-def test_a_run_without_a_task_is_an_ordinary_one(tmp_path: Path) -> None:
-    plan = make_plan("learn", load_settings(None, {"env_settings.env_path": "headless:basic"}), tmp_path)
-    assert plan.task is None
-    assert plan.warnings == ()
 
 
 def test_the_editor_is_told_by_parameters_what_a_build_reads_on_its_command_line(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tau_trainer.errors import CheckpointError, RunFinishedError, TauError
+from tau_trainer.errors import CheckpointError, TauError
 from tau_trainer.runs.checkpoint_index import digest_of
 from tau_trainer.tau.dataset import PACKAGED_DATA
 from tests.training.fakes import Memory, Stage, begin, tau_settings, train
@@ -110,13 +110,6 @@ def test_a_manifest_that_a_stranger_wrote(stage: Stage, halfway: Path, place: st
         owner[last] = value
         path.write_text(json.dumps(head | {"digest": digest_of(head)}))
     refused(stage, halfway, rf"'{place}.*' in its manifest cannot be read \(.*\); restore the checkpoint from a copy")
-
-
-def test_a_finished_run_is_left_as_it_is(stage: Stage, halfway: Path) -> None:
-    again: Any = {"behaviors__TauAgent__max_steps": 400}
-    refused(
-        stage, halfway, "has already reached max_steps.*raise --max-steps.*tau-train export", RunFinishedError, **again
-    )
 
 
 def test_a_pair_more_begins_from_zero_and_that_is_said(stage: Stage, tmp_path: Path, memory: Memory) -> None:

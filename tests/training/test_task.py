@@ -6,15 +6,8 @@ import pytest
 
 from tau_trainer.errors import DataError
 from tau_trainer.settings import load_settings
-from tau_trainer.tau.task import TauTask
 from tau_trainer.training.task import task_of
 from tests.training.fakes import tau_settings
-
-
-def test_a_section_of_the_settings_asks_for_a_task(tmp_path: Path) -> None:
-    task = task_of(tau_settings(tmp_path, tau__pairs=3))
-    assert isinstance(task, TauTask)
-    assert task.pairs == 3
 
 
 def test_without_one_there_is_none() -> None:

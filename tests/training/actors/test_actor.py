@@ -65,16 +65,6 @@ def test_a_killed_actor_is_named_at_once_and_replaced(tmp_path: Path, monkeypatc
     assert learner["algorithm"]["seen"] == learner["samples"], "what it had pushed is there"
 
 
-def test_one_that_dies_before_its_first_step_is_replaced_like_any_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 0.01)
-    arguments: dict[str, Any] = {"env_settings__env_args": ["dies_at=0", f"once={tmp_path / 'died'}"]}
-    report = train_long(settings_of(tmp_path, **arguments, async_trainer__max_opts=10))
-    assert report.outcome == "completed"
-    assert sorted(pair.restarts for pair in report.pairs) == [0, 1]
-
-
 def test_one_whose_environment_hangs_is_ended_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step in a thread cannot be ended; the process that it is in can."""
     monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 0.01)

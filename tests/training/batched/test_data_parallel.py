@@ -25,6 +25,7 @@ from tau_trainer.training.learning.learner import Shared
 from tests.algorithms.batched.together import Threads, together
 from tests.remembering import Memory
 from tests.trainers import processes
+from tests.training.fakes import newest
 
 COUNTING = "tests.envs.batched.counting:Counting"
 PPO = {"batch_size": 40, "buffer_size": 192, "num_epoch": 2, "learning_rate": 1e-3}
@@ -91,8 +92,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize(("case", "count"), [*((case, 2) for case in CASES), ("ppo", 3)])
 def test_ranks_are_one_process(case: str, count: int) -> None:
     chosen = CASES[case]
     wanted = trained(chosen, Ranks(), 3)
@@ -143,38 +143,37 @@ def run(tmp_path: Path, run_id: str, devices: int = 1, **changes: Any) -> RunSet
     return RunSettings.model_validate(chosen)
 
 
-def test_two_processes_are_one_with_the_double_batch(tmp_path: Path) -> None:
-    reports = [train_batched(run(tmp_path, f"of {count}", devices=count), "quiet") for count in (1, 2)]
-    assert [report.outcome for report in reports] == ["completed"] * 2
-    assert [report.decisions for report in reports] == [4096, 4096]
-    assert not (tmp_path / "of 1" / "run_logs" / "Rank-1.log").exists()
-    assert (tmp_path / "of 2" / "run_logs" / "Rank-1.log").read_text() == ""
-    models = [sorted((tmp_path / f"of {count}" / "checkpoints").glob("*/*.safetensors")) for count in (1, 2)]
-    assert [one.relative_to(tmp_path / "of 1") for one in models[0]] == [
-        one.relative_to(tmp_path / "of 2") for one in models[1]
-    ], "rank 0 alone writes"
-    from safetensors.numpy import load_file
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run in one process."""
+    return train_batched(run(tmp_path_factory.mktemp("alone"), "it"), "quiet").folder
 
-    one, other = (load_file(files[-1]) for files in models)
+
+def assert_as_alone(folder: Path, alone: Path) -> None:
+    """The same policy at the end."""
+    one, other = (newest(each, "all").tensors for each in (alone, folder))
     assert one.keys() == other.keys()
     for name in one:
         assert np.asarray(other[name], float) == pytest.approx(np.asarray(one[name], float), rel=1e-3, abs=1e-4), name
 
 
-def test_it_goes_on_with_any_number_of_devices(tmp_path: Path) -> None:
-    train_batched(run(tmp_path, "whole", max_steps=4096), "quiet")
-    train_batched(run(tmp_path, "parts", max_steps=2048, devices=2), "quiet")
-    chosen = run(tmp_path, "parts", max_steps=4096, devices=2)
+def test_two_processes_are_one_with_the_double_batch(tmp_path: Path, alone: Path) -> None:
+    report = train_batched(run(tmp_path, "it", devices=2), "quiet")
+    assert (report.outcome, report.decisions) == ("completed", 4096)
+    assert not (alone / "run_logs" / "Rank-1.log").exists()
+    assert (report.folder / "run_logs" / "Rank-1.log").read_text() == ""
+    found = [sorted(path.name for path in (each / "checkpoints").glob("*-*")) for each in (alone, report.folder)]
+    assert found[0] == found[1], "rank 0 alone writes"
+    assert_as_alone(report.folder, alone)
+
+
+def test_it_goes_on_with_any_number_of_devices(tmp_path: Path, alone: Path) -> None:
+    train_batched(run(tmp_path, "it", max_steps=2048), "quiet")
+    chosen = run(tmp_path, "it", devices=2)
     resumed = chosen.checkpoint_settings.model_copy(update={"resume": True})
     report = train_batched(chosen.model_copy(update={"checkpoint_settings": resumed}), "quiet")
     assert report.decisions == 4096
-    from safetensors.numpy import load_file
-
-    one, other = (
-        load_file(max((tmp_path / name / "checkpoints").glob("*4096/*.safetensors"))) for name in ("whole", "parts")
-    )
-    for name in one:
-        assert np.asarray(other[name], float) == pytest.approx(np.asarray(one[name], float), rel=1e-3, abs=1e-4), name
+    assert_as_alone(report.folder, alone)
 
 
 def test_a_dead_rank_ends_the_run_and_what_was_saved_stays(tmp_path: Path) -> None:
