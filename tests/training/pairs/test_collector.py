@@ -591,18 +591,6 @@ def test_deterministic_engines_are_told_a_fresh_seed_each_generation(stage: Stag
     assert all(seed == np.float32(seed) for _, seed in seeds)
 
 
-def test_an_engine_that_fails_to_begin_anew_fails_alone(stage: Stage, tmp_path: Path) -> None:
-    async def fail(engine: SceneEngine) -> None:
-        if engine.index == 0 and len(stage.told) > 2:
-            raise EngineExitedError("engine 0 ended")
-
-    stage.before_reset = fail
-    rare: dict[str, Any] = {"behaviors__TauAgent__checkpoint_interval": 150, "env_settings__max_lifetime_restarts": 0}
-    report = train(tau_settings(tmp_path, **DETERMINISTIC, **rare))
-    assert [pair.state for pair in report.pairs] == [PairState.FAILED, PairState.COMPLETED]
-    assert not stage.live
-
-
 HEIGHTS = [
     {
         "name": name,
