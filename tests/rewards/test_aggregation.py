@@ -60,12 +60,6 @@ def test_channels_do_not_touch_each_other(steps: list[tuple[bool, bool]], aggreg
         assert found[0].tolist() == parts
 
 
-def test_a_tie_is_no_majority() -> None:
-    aggregator = aggregator_of("majority", 4, "pm1")
-    results = [aggregator.push(np.array([0]), np.array([[won]]))[0, 0] for won in (True, False, True, False, True)]
-    assert results == [1.0, -1.0, 1.0, -1.0, -1.0]
-
-
 def test_clear_empties_only_the_rows_asked_for() -> None:
     aggregator, rows, won = aggregator_of("sum", 3), np.array([0, 1]), np.ones((2, 1), np.bool_)
     aggregator.push(rows, won)

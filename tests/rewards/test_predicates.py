@@ -47,11 +47,6 @@ def test_components_are_judged_one_by_one() -> None:
     assert judged("distance", facts).tolist() == [[True, False], [False, True]]
 
 
-def test_outcome_is_judged_per_agent() -> None:
-    facts = StepData(np.zeros((2, 2)), np.array([[1.0, -1.0], [1.0, 1.0]]), None, np.array([True, False]))
-    assert judged("outcome", facts).tolist() == [[True, False], [False, False]]
-
-
 def test_distance_without_target() -> None:
     with pytest.raises(ValueError, match="needs a target"):
         judged("distance", _facts())

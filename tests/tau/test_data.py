@@ -83,11 +83,6 @@ def test_embed_makes_a_damaged_vector_file_anew(make_file: MakeFile) -> None:
     assert len(load_dataset(path).train) == 1
 
 
-def test_embed_goes_on_after_malformed_rows(make_file: MakeFile) -> None:
-    path = make_file(["bad", ("one", "yes"), {"turns": []}])
-    assert len(load_dataset(path).train) == 1
-
-
 def test_audit_of_a_clean_file(make_file: MakeFile) -> None:
     path = make_file([("one", "yes"), ("two", "no")], [("three", "maybe")])
     report = audit(path)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -86,15 +84,14 @@ def test_nothing_to_train_on(make_file: MakeFile, rows: list[str], said: str) ->
         load_dataset(make_file(rows))
 
 
-def test_a_single_embedding_is_enough(make_file: MakeFile) -> None:
+def test_an_answer_without_an_embedding_costs_its_rows(make_file: MakeFile) -> None:
     path = make_file(TRAINING)
-    table = read_vectors(vectors_path(path))
-    kept = {text: vector for text, vector in table.as_dict().items() if text in ("plural of foot", "feet")}
-    write_vectors(vectors_path(path), kept, table.encoder)
+    table = read_vectors(vectors_path(path)).as_dict()
+    del table["feet"]
+    write_vectors(vectors_path(path), table, HASHING)
     data = load_dataset(path)
-    assert data.train.prompt_text == ("plural of foot",)
-    assert data.train.row.tolist() == [2]
-    assert [problem.row for problem in data.skipped] == [1, 3]
+    assert data.train.prompt_text == ("one and one", "two minus zero")
+    assert [str(problem) for problem in data.skipped] == ["training_data row 2: 'feet' has no embedding"]
 
 
 def held_out(count: int, answer: str = "two") -> list[tuple[str, str]]:
@@ -131,13 +128,3 @@ def test_few_rows_choose_nothing(make_file: MakeFile) -> None:
     assert sentence is not None
     assert "7 usable evaluation rows, fewer than 8" in sentence
     assert len(load_dataset(make_file(TRAINING, held_out(8), name="b.json")).validation) == 4
-
-
-def test_the_packaged_halves_are_of_a_size() -> None:
-    data = load_dataset()
-    assert (len(data.validation), len(data.test)) == (99, 99)
-
-
-def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no data file"):
-        load_dataset(tmp_path / "none.json")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.specs import FloatArray
-from tau_trainer.tau.encoder import HASHING, MINILM, PACKAGE, HashingEncoder, get_encoder
+from tau_trainer.tau.encoder import MINILM, PACKAGE, HashingEncoder, get_encoder
 
 
 @given(st.lists(st.text(max_size=20), max_size=5))
@@ -34,11 +34,6 @@ def test_hashing_is_the_same_on_every_machine() -> None:
 def test_hashing_sees_spelling() -> None:
     word, typo, other = HashingEncoder().encode(["vegetable", "vegtable", "sunday"])
     assert word @ typo > 0.4 > word @ other
-
-
-def test_the_stand_in_says_so() -> None:
-    assert get_encoder("hashing").name == HASHING
-    assert "stand-in" in HASHING
 
 
 def test_unknown_encoder() -> None:

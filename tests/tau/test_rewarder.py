@@ -115,18 +115,6 @@ def test_columns_beyond_are_neither_paid_nor_punished() -> None:
     assert result.reward[:, :2].tolist() == [[1, 1], [1, 1], [-1, 1], [-1, -1]]
 
 
-@pytest.mark.parametrize(
-    ("predicate", "success_threshold", "expected"),
-    [("positive", 0.0, [0, 0, 1, 1]), ("threshold", 0.5, [0, 0, 0, 1]), ("threshold", -1.0, [1, 1, 1, 1])],
-)
-def test_predicates_over_the_engine_reward(predicate: str, success_threshold: float, expected: list[int]) -> None:
-    computer = engine(predicate=predicate, success_threshold=success_threshold)
-    result = compute(computer, ROWS, engine_reward=np.array([-1.0, 0.0, 0.1, 0.5], np.float32))
-    assert computer.width == 1
-    assert result.reward[:, 0].tolist() == expected
-    assert listed(result.success) == expected
-
-
 def test_the_engine_reward_passes_unchanged_without_predicate() -> None:
     reward = np.array([-1.0, 0.0, 0.1, 7.5], np.float32)
     result = compute(engine(), ROWS, engine_reward=reward)
@@ -204,15 +192,6 @@ def test_learning_from_the_window(aggregate: str) -> None:
     assert result.aggregated[0] == {"sum": -3.0}.get(aggregate, -1.0)
 
 
-def test_aggregate_credit_learns_from_one_window() -> None:
-    computer = tau(predicate="distance", window=2, learn_from="aggregate", credit="aggregate")
-    row, target = np.array([0]), np.zeros((1, 3))
-    compute(computer, row, output=np.zeros((1, 3)), target=target)
-    result = compute(computer, row, output=np.array([[0.0, 0.0, 1.0]]), target=target)
-    assert result.reward.tolist() == [[0.5]]
-    assert listed(result.aggregated) == [0.5]
-
-
 def test_messages_that_answer_no_decision_enter_no_window() -> None:
     computer = engine(predicate="positive", window=2, aggregate="mean")
     rows = np.array([0, 1])
@@ -225,18 +204,6 @@ def test_messages_that_answer_no_decision_enter_no_window() -> None:
     assert np.isnan(first.mean).tolist() == [True, True]
     assert np.isnan(second.mean).tolist() == [False, True]
     np.testing.assert_array_equal(second.reward[:, 0], [1.0, 0.0])
-
-
-@given(st.permutations(range(4)), PAIRS)
-def test_order_of_agents_does_not_matter(order: list[int], pair: Float64Array) -> None:
-    straight, shuffled = (tau(window=3, aggregate="sum") for _ in range(2))
-    for _ in range(2):
-        first = compute(straight, ROWS, output=pair[0], target=pair[1])
-        second = compute(shuffled, ROWS[order], output=pair[0][order], target=pair[1][order])
-    np.testing.assert_array_equal(first.reward[order], second.reward)
-    assert first.aggregated is not None
-    assert second.aggregated is not None
-    np.testing.assert_array_equal(first.aggregated[order], second.aggregated)
 
 
 def test_many_agents_at_once_equal_single_ones() -> None:
@@ -299,20 +266,6 @@ def test_numbers_that_are_none(bad: float) -> None:
         engine().answered(np.array([0, 1]), np.array([0.0, bad], np.float32), acted=np.ones(2, np.bool_), ended=False)
     with pytest.raises(NonFiniteError, match="distance"):
         compute(tau(), np.array([0]), output=np.zeros((1, 3)), target=np.array([[0.0, bad, 0.0]]))
-
-
-def test_component_credit_carries_more_signal_than_the_aggregate() -> None:
-    """Each component's reward should follow its own error; the mean buries it under the others' errors."""
-    generator = np.random.default_rng(0)
-    output, target = generator.uniform(-1, 1, (2, 2000, 3))
-    error = np.abs(output - target)
-    follow = {}
-    for credit in ("component", "aggregate"):
-        computer = tau(formula="incremental", credit=credit)
-        reward = compute(computer, np.arange(2000), output=output, target=target).reward
-        follow[credit] = abs(float(np.corrcoef(reward[:, 0], error[:, 0])[0, 1]))
-    assert follow["component"] == pytest.approx(1.0)
-    assert follow["aggregate"] < 0.65
 
 
 def seen(target: Any) -> tuple[Any, ...]:

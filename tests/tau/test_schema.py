@@ -83,11 +83,6 @@ def test_a_malformed_row_is_named_and_skipped(row: object, reason: str) -> None:
     assert str(file.problems[0]).startswith("training_data row 2: ")
 
 
-def test_every_couple_becomes_a_pair() -> None:
-    pairs = _parse(_turns("User", "Agent", "User", "Agent")).training[0].pairs()
-    assert [(pair.prompt, pair.answer) for pair in pairs] == [("User 0", "Agent 1"), ("User 2", "Agent 3")]
-
-
 @given(st.lists(GOOD, max_size=4), st.lists(GOOD, max_size=4))
 def test_well_formed_files_survive_a_round_trip(training: list[Any], evaluation: list[Any]) -> None:
     data = {"version": "1", "model_name": "m", "organization": "o"}

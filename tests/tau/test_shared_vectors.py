@@ -18,7 +18,7 @@ from tau_trainer.settings import RewardSettings
 from tau_trainer.specs import Actions
 from tau_trainer.tau.dataset import load_dataset
 from tau_trainer.tau.decoding import nearest
-from tau_trainer.tau.formulas import REWARDS
+from tau_trainer.tau.formulas import REWARDS, reward_name_by_index
 from tau_trainer.tau.profiles import PROFILES
 from tests.headless.scenes.playing import step
 
@@ -28,7 +28,7 @@ AGENT = np.array([0])
 
 
 def test_reward_types_are_numbered_alike() -> None:
-    assert list(REWARDS) == VECTORS["reward_types"]
+    assert [reward_name_by_index(index) for index in range(len(REWARDS))] == VECTORS["reward_types"]
 
 
 @pytest.mark.parametrize("case", VECTORS["rewards"], ids=lambda case: case["name"])

@@ -12,7 +12,6 @@ from tau_trainer.metrics import keys
 from tau_trainer.models import Policy
 from tau_trainer.settings import PPOTrainerSettings, TauSettings
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
-from tau_trainer.tau import dataset
 from tau_trainer.tau.baselines import score
 from tau_trainer.tau.task import TauTask, acting
 from tests.tau.conftest import MakeFile
@@ -70,22 +69,6 @@ def test_the_formula_is_the_profiles_own_where_none_is_named() -> None:
     assert formulas == ["incremental", "binary", "difference"]
 
 
-def test_the_data_are_loaded_once() -> None:
-    assert TauTask(TauSettings()).dataset is TauTask(TauSettings()).dataset
-    assert not dataset.load_dataset(None).train.prompts.flags.writeable
-
-
-def test_what_the_settings_say_of_pairs() -> None:
-    task = task_of(pairs=3, max_concurrent=2, policy="independent", evaluate=False)
-    assert (task.pairs, task.max_concurrent, task.shared, task.evaluates) == (3, 2, False, False)
-    assert (task_of().shared, task_of().evaluates) == (True, True)
-
-
-def test_the_policy_sees_everything_but_the_target() -> None:
-    visible = task_of().visible(TARGETED)
-    assert visible == BehaviorSpec(TARGETED.name, TARGETED.observations[:1], TARGETED.actions)
-
-
 def test_rewards_need_a_target_only_where_the_trainer_pays() -> None:
     blind = BehaviorSpec(TARGETED.name, TARGETED.observations[:1], TARGETED.actions)
     assert task_of().rewarder(TARGETED).width == 3
@@ -102,11 +85,6 @@ def test_a_behavior_that_cannot_be_shown_the_held_out_rows(sensors: tuple[int, .
     spec = BehaviorSpec("TauAgent", tuple(ObservationSpec(str(size), (size,)) for size in sensors), actions)
     with pytest.raises(SettingsError, match=r"takes? a prompt of 384 numbers and answer with 3.*--no-evaluate"):
         task_of().check(spec)
-
-
-def test_a_behavior_that_can() -> None:
-    task = task_of()
-    task.check(task.visible(TARGETED))
 
 
 def test_rows_that_cannot_be_used_are_told_of_where_they_would_be_evaluated(make_file: MakeFile) -> None:

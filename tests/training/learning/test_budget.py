@@ -111,32 +111,24 @@ def test_a_number_is_floor_and_ceiling_of_all_samples_together() -> None:
     assert budget.owed() == budget.allowed() == 149 // 2
 
 
+BLOCKS = {
+    "4 ms of steps": (20.0, 1.0, 4.0, 4),
+    "more of short ones": (20.0, 0.1, 4.0, 40),
+    "a step and what comes then would be too long": (20.0, 4.5, 18.0, 0),
+    "one fits": (20.0, 3.0, 12.0, 1),
+    "until the next and a little beyond it": (6.0, 1.0, 4.0, 4),
+    "a game that costs little": (4.5, 1.0, 4.0, 1),
+    "one that costs nothing": (4.2, 1.0, 4.0, 0),
+    "what should have come is late": (20.0, 1.0, 500.0, 4),
+    "and may come at any moment": (6.0, 1.0, 500.0, 2),
+    "a step that is long itself": (400.0, 30.0, 120.0, 1),
+}
+
+
 @pytest.mark.parametrize(
     ("every_ms", "step_ms", "later_ms", "steps"),
-    [
-        (20.0, 1.0, 4.0, 4),
-        (20.0, 0.1, 4.0, 40),
-        (20.0, 4.5, 18.0, 0),
-        (20.0, 3.0, 12.0, 1),
-        (6.0, 1.0, 4.0, 4),
-        (4.5, 1.0, 4.0, 1),
-        (4.2, 1.0, 4.0, 0),
-        (20.0, 1.0, 500.0, 4),
-        (6.0, 1.0, 500.0, 2),
-        (400.0, 30.0, 120.0, 1),
-    ],
-    ids=[
-        "4 ms of steps",
-        "more of short ones",
-        "a step and what comes then would be too long",
-        "one fits",
-        "until the next and a little beyond it",
-        "a game that costs little",
-        "one that costs nothing",
-        "what should have come is late",
-        "and may come at any moment",
-        "a step that is long itself",
-    ],
+    BLOCKS.values(),
+    ids=BLOCKS,
 )
 def test_a_block_fits_into_the_time_that_the_game_takes(
     every_ms: float, step_ms: float, later_ms: float, steps: int, monkeypatch: pytest.MonkeyPatch

@@ -439,6 +439,8 @@ async def test_one_nan_is_skipped_and_three_in_a_row_are_the_end(
     assert learner.progress.updates == 0
     assert gate.released == 3
     assert len(memory.warnings) == 3
+    assert "update was skipped and the weights kept" in memory.warnings[0]
+    assert [event.fields["skipped"] for event in memory.events if "skipped" in event.fields] == [1, 2, 3]
 
 
 def test_a_policy_that_came_before_nan_acts_no_more(make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch) -> None:

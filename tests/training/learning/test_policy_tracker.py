@@ -73,12 +73,6 @@ def test_the_best_has_the_best_episodes_around_it(learner: Learner) -> None:
     assert (best.decisions, best.rank) == (600, (11.0, 0.0))
 
 
-def test_too_few_episodes_choose_nothing(learner: Learner) -> None:
-    look(learner, 100)
-    look(learner, 200, *[9.0] * (EPISODES - 1))
-    assert learner.tracker.best is None
-
-
 def test_a_policy_is_looked_at_as_where_it_is_validated(learner: Learner) -> None:
     look(learner, 200, *[5.0] * HALF)
     due = validation_after(200, learner.progress.max_steps)

@@ -27,7 +27,7 @@ from tau_trainer.remote.process import GoneError, Message, Parent
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import ActionSpec, ObservationSpec
 from tau_trainer.training.learning import process as learner_process
-from tau_trainer.training.learning.process import LearnerProcess, RemoteLearner, _Host, _made
+from tau_trainer.training.learning.process import LearnerProcess, RemoteLearner, _Host
 from tests.remote.threads import Threads
 from tests.training.fakes import (
     Memory,
@@ -87,13 +87,16 @@ def remote(process: LearnerProcess, name: str = "Agent", setup: Setup = SETUP) -
 
 def test_both_ends_read_recordings_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the process is told makes the same setup there, through JSON."""
-    setup = replace(SETUP, images=ImageOrder(written_last=True, flat=("heat",)), environment=("gym:X", "a=1"))
+    setup = replace(
+        SETUP, images=ImageOrder(written_last=True, flat=("heat",)), environment=("gym:X", "a=1"), max_steps=34
+    )
     made: list[Setup] = []
     process = cast("LearnerProcess", SimpleNamespace(abreast=1))
     data = json.loads(json.dumps(RemoteLearner(process, "Agent", setup, make_algorithm(setup))._setup))
     monkeypatch.setattr(learner_process, "make_algorithm", made.append)
     learner_process._made(data)
     assert made == [setup]
+    assert made[0].decisions == 34, "what falls over a share of them falls there as it does where agents act"
 
 
 def learn(learner: RemoteLearner, seed: int = 0) -> dict[str, float]:
@@ -138,13 +141,6 @@ def test_it_learns_the_same_where_messages_are_all_there_is(log: Path) -> None:
     process.close()
     with pytest.raises(LearnerError, match="the process that learns ended with exit code 0"):
         learn(learner)
-
-
-def test_a_process_knows_how_many_decisions_its_learner_has() -> None:
-    """What falls over a share of them falls there as it does where agents act."""
-    learner = remote(cast(Any, SimpleNamespace(abreast=1)), setup=replace(SETUP, max_steps=34))
-    made: Any = _made(learner._setup)
-    assert made._setup.decisions == 34
 
 
 def test_several_threads_work_on_images_alone(monkeypatch: pytest.MonkeyPatch) -> None:

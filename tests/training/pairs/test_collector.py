@@ -173,24 +173,23 @@ def test_what_should_be_said_before_it_begins_is_said(
 
 
 def test_a_failing_pair_never_stops_another(stage: Stage, tmp_path: Path, memory: Memory) -> None:
-    failing(stage, 1, 5, EngineExitedError("engine 1 ended while it should answer a step: exit code 70"))
+    errors = {0: ZeroDivisionError("somewhere"), 1: EngineExitedError("engine 1 ended: exit code 70")}
+
+    async def fail(engine: SceneEngine) -> None:
+        if engine.index in errors and engine.exchanges > 5:
+            raise errors[engine.index]
+
+    stage.before_step = fail
     settings = tau_settings(tmp_path, tau__pairs=3, env_settings__max_lifetime_restarts=0)
     report = train(settings, memory)
-    assert [pair.state for pair in report.pairs] == [PairState.COMPLETED, PairState.FAILED, PairState.COMPLETED]
+    assert [pair.state for pair in report.pairs] == [PairState.FAILED, PairState.FAILED, PairState.COMPLETED]
     assert (report.outcome, report.exit_code) == ("completed", 1)
+    assert report.pairs[0].error == "internal error: ZeroDivisionError: somewhere"
     error = report.pairs[1].error or ""
     assert "exit code 70" in error
     assert "max_lifetime_restarts" in error
-    assert report.errors == (f"pair 1: {error}",)
+    assert report.errors == (f"pair 0: {report.pairs[0].error}", f"pair 1: {error}")
     assert any("pair 1 failed" in warning for warning in memory.warnings)
-    assert not stage.live
-
-
-def test_a_defect_in_one_pair_is_told_and_stops_no_other(stage: Stage, tmp_path: Path) -> None:
-    failing(stage, 0, 5, ZeroDivisionError("somewhere"))
-    report = train(tau_settings(tmp_path))
-    assert report.pairs[0].error == "internal error: ZeroDivisionError: somewhere"
-    assert report.pairs[1].state is PairState.COMPLETED
     assert not stage.live
 
 
@@ -264,9 +263,7 @@ def cut_off(whole: RunReport, folder: Path, generation: int) -> None:
     assert left < hashes(whole).keys()
 
 
-@pytest.mark.parametrize(
-    ("policy", "concurrent", "generations"), [("shared", 2, (1, 6)), ("shared", 3, (3,)), ("independent", 3, (1,))]
-)
+@pytest.mark.parametrize(("policy", "concurrent", "generations"), [("shared", 2, (1, 6)), ("independent", 3, (1,))])
 def test_exact_resume(stage: Stage, tmp_path: Path, policy: str, concurrent: int, generations: tuple[int, ...]) -> None:
     """A run that was killed after one of its checkpoints goes on as if nothing had happened."""
     options = {"tau__pairs": 3, "tau__max_concurrent": concurrent, "tau__policy": policy, **DETERMINISTIC}
@@ -375,7 +372,7 @@ def test_exact_resume_with_hindsight(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["shared", "independent", "replay"])
+@pytest.mark.parametrize("case", ["independent", "replay"])
 def test_a_process_of_its_own_learns_the_same_to_the_bit(stage: Stage, tmp_path: Path, case: str) -> None:
     """A run whose learner is a process, and one that goes on there after it has begun in a thread."""
     options = {"tau__policy": case, "behaviors__TauAgent__checkpoint_interval": 60, **SMALL_BUFFERS}
@@ -431,7 +428,7 @@ def slow_updates(monkeypatch: pytest.MonkeyPatch, seconds: float) -> list[tuple[
     return spans
 
 
-@pytest.mark.parametrize("most", [0, 1, 2])
+@pytest.mark.parametrize("most", [0, 1])
 def test_collection_goes_on_while_learning_until_the_age_is_at_its_bound(
     stage: Stage, tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
@@ -453,18 +450,6 @@ def test_collection_goes_on_while_learning_until_the_age_is_at_its_bound(
     # What is open when a rollout is taken, and an exchange that is under way, is learned from one update later.
     assert most - 1 < max(age.max for age in ages) <= most + 2 * 8 / 64
     assert session.status().held_seconds > 0.0
-
-
-def test_an_update_that_meets_nan_is_skipped(
-    stage: Stage, tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    error = NonFiniteError("behavior 'TauAgent': the loss is NaN")
-    calls = failing_updates(monkeypatch, error, lambda number: number == 2)
-    report = train(tau_settings(tmp_path), memory)
-    assert report.exit_code == 0
-    assert sum("update was skipped and the weights kept" in warning for warning in memory.warnings) == 1
-    assert [event.fields["skipped"] for event in memory.events if "skipped" in event.fields] == [1]
-    assert len(calls) > 3
 
 
 def test_a_full_disk_makes_the_run_no_success(
@@ -508,13 +493,6 @@ def test_nan_again_and_again_ends_the_run_without_a_nan_on_disk(
     for path in checkpoints:
         for tensor in load_file(path / "tensors.safetensors").values():
             assert np.isfinite(tensor).all()
-
-
-def test_a_defect_in_learning_is_no_silence(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing_updates(monkeypatch, RuntimeError("shapes differ"))
-    report = train(tau_settings(tmp_path))
-    assert report.outcome == "failed"
-    assert "internal error: RuntimeError: shapes differ" in report.errors[0]
 
 
 def held_until_the_end(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> list[float]:
@@ -611,18 +589,6 @@ def test_deterministic_engines_are_told_a_fresh_seed_each_generation(stage: Stag
     assert [index for index, _ in seeds] == [0, 1, 0, 1, 0, 1]
     assert len({seed for _, seed in seeds}) == 6
     assert all(seed == np.float32(seed) for _, seed in seeds)
-
-
-def test_an_engine_that_fails_to_begin_anew_fails_alone(stage: Stage, tmp_path: Path) -> None:
-    async def fail(engine: SceneEngine) -> None:
-        if engine.index == 0 and len(stage.told) > 2:
-            raise EngineExitedError("engine 0 ended")
-
-    stage.before_reset = fail
-    rare: dict[str, Any] = {"behaviors__TauAgent__checkpoint_interval": 150, "env_settings__max_lifetime_restarts": 0}
-    report = train(tau_settings(tmp_path, **DETERMINISTIC, **rare))
-    assert [pair.state for pair in report.pairs] == [PairState.FAILED, PairState.COMPLETED]
-    assert not stage.live
 
 
 HEIGHTS = [
@@ -882,9 +848,7 @@ def test_the_editor_learns_by_parameters_what_to_play(tmp_path: Path, monkeypatc
     assert report.evaluation is not None
 
 
-@pytest.mark.parametrize(
-    ("command", "seconds", "said"), [("learn", 60.0, 1), ("learn", 59.9, 0), ("parallel", 60.0, 0)]
-)
+@pytest.mark.parametrize(("command", "seconds", "said"), [("learn", 60.0, 1), ("parallel", 60.0, 0)])
 def test_a_run_says_once_after_a_minute_that_its_game_takes_the_time(
     command: str,
     seconds: float,

@@ -101,6 +101,7 @@ def test_a_pair_that_is_not_training_has_no_speed_and_no_share_in_the_runs() -> 
     pairs[1].state = PairState.COMPLETED
     first, second = run.pairs
     assert second.decisions_per_second == 0.0 < first.decisions_per_second
+    assert (first.validation_accuracy, second.validation_accuracy) == (None, 0.25)
 
 
 def test_sums_and_the_worst_over_all_learners() -> None:
@@ -142,11 +143,6 @@ def test_rewards_are_those_of_decisions_where_a_task_counts_them(task: Any, expe
     told = Shown([FakePair(0, learners), FakePair(1, learners)], learners, task)
     assert (told.status["columns"], told.pairs[0].mean_reward, told.pairs[0].success_rate) == expected
     assert (told.pairs[1].mean_reward, told.pairs[0].mean_group_reward) == (None, None)
-
-
-def test_what_pairs_scored() -> None:
-    pairs = Shown([FakePair(0, []), FakePair(1, [])], []).pairs
-    assert [pair.validation_accuracy for pair in pairs] == [None, 0.25]
 
 
 def test_pairs_that_wait_for_their_turn_count_towards_the_end() -> None:
