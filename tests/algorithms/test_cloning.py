@@ -11,36 +11,20 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Setup, make_algorithm
-from tau_trainer.bridge.demonstrations import Demonstration
 from tau_trainer.errors import CheckpointError, DataError, NonFiniteError
 from tau_trainer.memory import NO_TRANSITIONS, Work
 from tau_trainer.models.distributions import LEAST_LOG_SIGMA, LOG_SQRT_2PI
 from tau_trainer.settings import RewardSignalSettings, trainer_type
-from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
+from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tau_trainer.training.learning.parameters_only import lean, whole
 from tests.algorithms.demonstrations import LINE, PENDULUM, demo_file, learn_in, played, swing, walk, worth
+from tests.algorithms.demonstrations import recording as recording
 from tests.algorithms.experience import states_equal
 from tests.algorithms.test_learned_streams import IMAGES, LEVELS, LSTM, NUMBERS, SMALL, VECTORS, rollout_of
-from tests.networks import observations
 from tests.rewards.peer import Layers, case_of, layers, parameters, same
 from tests.rewards.peer import spec_of as peers_spec
 
 LOSS = "Losses/Pretraining Loss"
-
-
-def recording(folder: Path, spec: BehaviorSpec, *, masked: bool = False) -> str:
-    """Three episodes of 20 decisions and a last look, by a player who does not know what he does."""
-    rows, rng, size = 63, np.random.default_rng(5), spec.actions.continuous_size
-    begins, ended = np.arange(rows) % 21 == 0, np.arange(rows) % 21 == 20
-    discrete = [rng.integers(branch, size=rows) for branch in spec.actions.discrete_branches]
-    chosen = np.array(discrete, np.int32).reshape(len(discrete), rows).T
-    actions = Actions(rng.uniform(-1, 1, (rows, size)).astype(np.float32), chosen)
-    mask = None
-    if masked:  # a value of the first branch that was not chosen
-        mask = np.zeros((rows, spec.actions.mask_size), np.bool_)
-        mask[np.arange(rows), (chosen[:, 0] + 1) % spec.actions.discrete_branches[0]] = True
-    given = np.zeros(rows, np.float32), begins, ended, np.zeros(rows, np.bool_)
-    return demo_file(folder, Demonstration(spec, observations(spec, rows, 5, scale=1.0), *given, actions, mask))
 
 
 def learner(

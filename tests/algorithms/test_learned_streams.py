@@ -13,11 +13,10 @@ import torch
 from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.algorithms.readers import RolloutReader
 from tau_trainer.algorithms.signals import experience_of
-from tau_trainer.bridge.demonstrations import Demonstration
 from tau_trainer.memory import Rollout, StepFacts
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
-from tests.algorithms.demonstrations import LINE, demo_file, learn_in, played, walk, worth
+from tests.algorithms.demonstrations import LINE, demo_file, learn_in, played, recording, walk, worth
 from tests.algorithms.experience import acted, states_equal
 from tests.networks import observations
 
@@ -51,18 +50,6 @@ SIGNALS: dict[str, dict[str, Any]] = {
 ALL = ("curiosity", "rnd", "vail")
 LSTM = {"memory": {"memory_size": 8, "sequence_length": 4}}
 LEVELS = {"action_levels": 3}
-
-
-def recording(folder: Path, spec: BehaviorSpec) -> str:
-    """Three episodes of a player who does not know what he does."""
-    rows, rng = 60, np.random.default_rng(5)
-    begins, ended = np.arange(rows) % 20 == 0, np.arange(rows) % 20 == 19
-    actions = Actions(
-        rng.uniform(-1, 1, (rows, 1)).astype(np.float32), rng.integers(3, size=(rows, 1)).astype(np.int32)
-    )
-    obs = observations(spec, rows, 5, scale=1.0)
-    given = np.zeros(rows, np.float32), begins, ended, np.zeros(rows, np.bool_)
-    return demo_file(folder, Demonstration(spec, obs, *given, actions))
 
 
 def learner(

@@ -19,7 +19,7 @@ from tau_trainer.errors import CheckpointError
 from tau_trainer.metrics import keys
 from tau_trainer.settings.trainers import TrainerSettings
 from tests.algorithms.batched.test_on_policy import SPACES, A, E, T, learn, learner_of, play, policy
-from tests.algorithms.test_cloning import recording
+from tests.algorithms.demonstrations import recording
 
 SMALL = {"hidden_units": 8, "num_layers": 1}
 NOVEL = {"strength": 0.5, "gamma": 0.8, "network_settings": SMALL}
