@@ -104,7 +104,8 @@ def test_airl_goes_where_the_expert_went(kind: str, tmp_path: Path) -> None:
 
     Seeds 1, 2 and 3: 9.1 each, by PPO and by SAC.
     """
-    one = imitator(kind, tmp_path, "airl", **({"beta": 0.0} if kind == "ppo" else {}))
+    own: dict[str, Any] = {"beta": 0.0} if kind == "ppo" else {}
+    one = imitator(kind, tmp_path, "airl", **own)
     returns = learn_in(one, 8000 if kind == "ppo" else 4000, copies=16)
     assert np.mean(returns[:64]) < 2.5
     assert worth(one.snapshot(), copies=40) > 5.0

@@ -145,9 +145,9 @@ def test_all_of_them_learn_and_go_on_bit_for_bit(kind: str, tmp_path: Path) -> N
         np.testing.assert_array_equal(values, again.state()[0][name], name)
         if name.startswith("signal.") and name.endswith("parameters"):
             assert not np.array_equal(values, arrays[name]), name
-    other = "ppo" if kind == "a2c" else "a2c"
-    without_signals = learner_of(policy(other), SPACES["discrete"]).state()
-    with pytest.raises(CheckpointError, match=f"trainer type is '{other}', behavior 'p' needs '{kind}'"):
+    another = "ppo" if kind == "a2c" else "a2c"
+    without_signals = learner_of(policy(another), SPACES["discrete"]).state()
+    with pytest.raises(CheckpointError, match=f"trainer type is '{another}', behavior 'p' needs '{kind}'"):
         again.load(*without_signals, fresh=False)
     nobody = play(first, space)
     nobody.present[:] = False
