@@ -16,6 +16,7 @@ from tau_trainer.memory import StepFacts
 from tau_trainer.models import Policy
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
 from tests.algorithms.experience import acted
+from tests.networks import observations
 
 CARTPOLE = BehaviorSpec("CartPole-v1", (ObservationSpec("observation", (4,)),), ActionSpec(0, (2,)))
 LINE = BehaviorSpec("Line", (ObservationSpec("observation", (7,)),), ActionSpec(0, (3,)))
@@ -118,6 +119,21 @@ def demo_file(folder: Path, demonstration: Demonstration) -> str:
     path = folder / "recorded.demo"
     write_demonstration(path, demonstration)
     return str(path)
+
+
+def recording(folder: Path, spec: BehaviorSpec, *, masked: bool = False) -> str:
+    """Three episodes of 20 decisions and a last look, by a player who does not know what he does."""
+    rows, rng, size = 63, np.random.default_rng(5), spec.actions.continuous_size
+    begins, ended = np.arange(rows) % 21 == 0, np.arange(rows) % 21 == 20
+    discrete = [rng.integers(branch, size=rows) for branch in spec.actions.discrete_branches]
+    chosen = np.array(discrete, np.int32).reshape(len(discrete), rows).T
+    actions = Actions(rng.uniform(-1, 1, (rows, size)).astype(np.float32), chosen)
+    mask = None
+    if masked:  # a value of the first branch that was not chosen
+        mask = np.zeros((rows, spec.actions.mask_size), np.bool_)
+        mask[np.arange(rows), (chosen[:, 0] + 1) % spec.actions.discrete_branches[0]] = True
+    given = np.zeros(rows, np.float32), begins, ended, np.zeros(rows, np.bool_)
+    return demo_file(folder, Demonstration(spec, observations(spec, rows, 5, scale=1.0), *given, actions, mask))
 
 
 def worth(policy: Policy, copies: int = 10, seed: int = 100) -> float:

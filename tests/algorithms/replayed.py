@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -16,58 +18,57 @@ from tau_trainer.algorithms.off_policy.sac_ln import SACLN
 from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.memory import StepFacts, WorkData
 from tau_trainer.models.distributions import branch_bounds, effective_mask
-from tau_trainer.settings import (
-    DQNHyperparameters,
-    IQNHyperparameters,
-    NetworkSettings,
-    SACHyperparameters,
-)
-from tau_trainer.settings.networks import NormalizingNetworkSettings
-from tau_trainer.settings.trainers import (
-    DQNTrainerSettings,
-    IQNTrainerSettings,
-    SACLNTrainerSettings,
-    SACTrainerSettings,
-)
+from tau_trainer.settings import trainer_type
 from tau_trainer.specs import ActionSpec, BehaviorSpec
 from tests.algorithms.experience import AGENTS, acted, behavior, paying
 from tests.networks import observations
 
+L = TypeVar("L", bound=OffPolicy)
+SMALL = {"batch_size": 16, "buffer_size": 1000, "learning_rate": 1e-2}
+AT_ONCE = SMALL | {"buffer_init_steps": 0, "steps_per_update": 1.0}
+OF_VALUES = AT_ONCE | {"learning_rate_schedule": "constant", "double": False}
+
 
 def settings(network: dict[str, Any] | None = None, signals: dict[str, Any] | None = None, **numbers: Any) -> Any:
-    options = SACTrainerSettings(
-        hyperparameters=SACHyperparameters(**{"batch_size": 16, "buffer_size": 1000, "learning_rate": 1e-2} | numbers),
-        network_settings=NetworkSettings().model_copy(update={"hidden_units": 16, **(network or {})}),
-    )
-    return paying(options, signals)
-
-
-def sac(
-    spec: BehaviorSpec | ActionSpec, options: Any = None, *, seed: int = 1, device: str = "cpu", fused: bool = True
-) -> SAC:
-    """A learner, of a behavior that sees two vectors unless told otherwise."""
-    spec = behavior(spec) if isinstance(spec, ActionSpec) else spec
-    return SAC(Setup(spec, options or settings(), seed, device=device), fused=fused)
+    return _settings("sac", SMALL, network, signals, numbers)
 
 
 def sac_ln_settings(
     network: dict[str, Any] | None = None, signals: dict[str, Any] | None = None, **numbers: Any
-) -> SACLNTrainerSettings:
-    plain = {
-        **{"batch_size": 16, "buffer_size": 1000, "buffer_init_steps": 0},
-        **{"learning_rate": 1e-2, "steps_per_update": 1.0},
-    }
-    shape = NormalizingNetworkSettings().model_copy(update={"hidden_units": 16, "normalize": False, **(network or {})})
-    options: Any = {"hyperparameters": plain | numbers, "network_settings": shape}
-    return paying(SACLNTrainerSettings(**options), signals)
+) -> Any:
+    return _settings("sac_ln", AT_ONCE, {"normalize": False, **(network or {})}, signals, numbers)
 
 
-def sac_ln(
-    spec: BehaviorSpec | ActionSpec, options: Any = None, *, seed: int = 1, device: str = "cpu", fused: bool = True
-) -> SACLN:
-    """A learner, of a behavior that sees two vectors unless told otherwise."""
-    spec = behavior(spec) if isinstance(spec, ActionSpec) else spec
-    return SACLN(Setup(spec, options or sac_ln_settings(), seed, device=device), fused=fused)
+def dqn_settings(network: dict[str, Any] | None = None, signals: dict[str, Any] | None = None, **numbers: Any) -> Any:
+    return _settings("dqn", OF_VALUES, network, signals, numbers)
+
+
+def iqn_settings(network: dict[str, Any] | None = None, signals: dict[str, Any] | None = None, **numbers: Any) -> Any:
+    return _settings("iqn", OF_VALUES, network, signals, numbers)
+
+
+def _settings(kind: str, plain: Any, network: dict[str, Any] | None, signals: Any, numbers: dict[str, Any]) -> Any:
+    options = trainer_type(kind).settings.model_validate({"trainer_type": kind, "hyperparameters": plain | numbers})
+    shape = options.network_settings.model_copy(update={"hidden_units": 16, **(network or {})})
+    return paying(options.model_copy(update={"network_settings": shape}), signals)
+
+
+@dataclass(frozen=True)
+class Maker(Generic[L]):
+    """Makes learners, of a behavior that sees two vectors unless told otherwise."""
+
+    kind: Callable[..., L]
+    settings: Callable[[], Any]
+
+    def __call__(
+        self, spec: BehaviorSpec | ActionSpec, options: Any = None, *, seed: int = 1, device: str = "cpu", **more: Any
+    ) -> L:
+        spec = behavior(spec) if isinstance(spec, ActionSpec) else spec
+        return self.kind(Setup(spec, options or self.settings(), seed, device=device), **more)
+
+
+sac, sac_ln = Maker(SAC, settings), Maker(SACLN, sac_ln_settings)
+dqn, iqn = Maker(DQN, dqn_settings), Maker(IQN, iqn_settings)
 
 
 def random_everywhere(learner: OffPolicy, seed: int = 0) -> None:
@@ -111,46 +112,6 @@ def random_batch(
         weights = torch.rand(rows, generator=torch.Generator().manual_seed(seed))
         batch = batch._replace(goes_on=goes_on, weights=weights, errors=torch.zeros(rows))
     return batch, normal(rows, size)
-
-
-def dqn_settings(
-    network: dict[str, Any] | None = None, signals: dict[str, Any] | None = None, **numbers: Any
-) -> DQNTrainerSettings:
-    options = DQNTrainerSettings(
-        hyperparameters=DQNHyperparameters(
-            **{"batch_size": 16, "buffer_size": 1000, "learning_rate": 1e-2, "learning_rate_schedule": "constant"}
-            | {"buffer_init_steps": 0, "steps_per_update": 1, "double": False}
-            | numbers
-        ),
-        network_settings=NetworkSettings().model_copy(update={"hidden_units": 16, **(network or {})}),
-    )
-    return paying(options, signals)
-
-
-def dqn(
-    spec: BehaviorSpec | ActionSpec, options: Any = None, *, seed: int = 1, device: str = "cpu", fused: bool = True
-) -> DQN:
-    """A learner, of a behavior that sees two vectors unless told otherwise."""
-    spec = behavior(spec) if isinstance(spec, ActionSpec) else spec
-    return DQN(Setup(spec, options or dqn_settings(), seed, device=device), fused=fused)
-
-
-def iqn_settings(
-    network: dict[str, Any] | None = None, signals: dict[str, Any] | None = None, **numbers: Any
-) -> IQNTrainerSettings:
-    given = {name: value for name, value in numbers.items() if name in DQNHyperparameters.model_fields}
-    plain = dqn_settings(network, **given)
-    options = IQNTrainerSettings(
-        hyperparameters=IQNHyperparameters(**plain.hyperparameters.model_dump() | numbers),
-        network_settings=plain.network_settings,
-    )
-    return paying(options, signals)
-
-
-def iqn(spec: BehaviorSpec | ActionSpec, options: Any = None, *, seed: int = 1) -> IQN:
-    """A learner, of a behavior that sees two vectors unless told otherwise."""
-    spec = behavior(spec) if isinstance(spec, ActionSpec) else spec
-    return IQN(Setup(spec, options or iqn_settings(), seed))
 
 
 class Collector:

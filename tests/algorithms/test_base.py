@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tau_trainer import plugins
-from tau_trainer.algorithms import Counters, Setup, make_algorithm
+from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.errors import SettingsError
 from tau_trainer.rewards import RewardStream
@@ -20,7 +20,7 @@ from tau_trainer.settings.trainers import (
     TrainerType,
 )
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
-from tests.algorithms.experience import CONTINUOUS, HYBRID, TWO_STREAMS, Collector, behavior, settings
+from tests.algorithms.experience import HYBRID, TWO_STREAMS, Collector, behavior, settings
 from tests.networks import IMAGE, observations
 
 OTHER = TrainerType(PPOTrainerSettings, f"{__name__}:OtherPPO")
@@ -100,18 +100,3 @@ def test_one_instance_collects_and_another_learns() -> None:
     np.testing.assert_array_equal(first.continuous, second.continuous)
     np.testing.assert_array_equal(first.extras["log_prob"], second.extras["log_prob"])
     assert (policy.version, collecting.version) == (1, 0)
-
-
-def test_an_update_waits_for_enough_experience() -> None:
-    algorithm = make_algorithm(Setup(behavior(CONTINUOUS), settings(buffer_size=200), 1))
-    assert isinstance(algorithm, PPO)
-    assert algorithm.missing == "a buffer of 200"
-    collector, policy = Collector(algorithm), algorithm.snapshot()
-    for _ in range(40):
-        collector.step(policy)
-        assert algorithm.ready(Counters(0, 0)) is None
-    collector.step(policy)
-    work = algorithm.ready(Counters(0, 0))
-    assert work is not None
-    assert len(work.data["row"]) == 1 + 41 * 5
-    assert algorithm.ready(Counters(0, 0)) is None

@@ -15,16 +15,19 @@ REPLAYED: dict[str, Any] = {
 }
 
 
+def made(kind: str, *, fused: bool = True, **options: Any) -> tuple[Any, Any]:
+    """A learner, and work for it."""
+    if kind == "ppo":
+        ppo = experience.ppo(CONTINUOUS, experience.settings(**options), fused=fused)
+        return ppo, experience.Collector(ppo).collect(ppo.snapshot())
+    make, settings = REPLAYED[kind]
+    learner = make(CONTINUOUS, settings(**options), fused=fused)
+    return learner, replayed.Collector(learner).collect()
+
+
 def learned(kind: str, **options: Any) -> Any:
     """A learner after one update; its weights from before it are ``before``."""
-    fused = options.pop("fused", True)
-    if kind == "ppo":
-        learner: Any = experience.ppo(CONTINUOUS, experience.settings(**options), fused=fused)
-        work = experience.Collector(learner).collect(learner.snapshot())
-    else:
-        make, settings = REPLAYED[kind]
-        learner = make(CONTINUOUS, settings(**options), fused=fused)
-        work = replayed.Collector(learner).collect()
+    learner, work = made(kind, **options)
     before = learner.parameters.optimizer.parameters.clone()
     learner.update(work, 0.0, None)
     return learner, before
@@ -48,11 +51,8 @@ def test_the_optimizer_is_the_settings(kind: str, fused: bool) -> None:
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("kind", ["ppo", "sac", "sac_ln"])
 def test_an_update_tells_of_every_layer_what_it_has_become(kind: str, fused: bool) -> None:
-    make, settings = (experience.ppo, experience.settings) if kind == "ppo" else REPLAYED[kind]
-    collector: Any = experience.Collector if kind == "ppo" else replayed.Collector
     for asked in (False, True):
-        learner: Any = make(CONTINUOUS, settings(layer_statistics=asked), fused=fused)
-        work = collector(learner).collect(*([learner.snapshot()] if kind == "ppo" else []))
+        learner, work = made(kind, layer_statistics=asked, fused=fused)
         told = {name: value for name, value in learner.update(work, 0.0, None).items() if name.startswith("Layers/")}
         assert bool(told) == asked
     parameters = learner.parameters
@@ -68,10 +68,7 @@ def test_an_update_tells_of_every_layer_what_it_has_become(kind: str, fused: boo
 
 @pytest.mark.parametrize("kind", ["ppo", "sac", "sac_ln"])
 def test_a_searched_learning_rate_is_learned_with_and_told(kind: str) -> None:
-    make = experience.ppo if kind == "ppo" else REPLAYED[kind][0]
-    collector: Any = experience.Collector if kind == "ppo" else replayed.Collector
-    learner: Any = make(CONTINUOUS)
-    work = collector(learner).collect(*([learner.snapshot()] if kind == "ppo" else []))
+    learner, work = made(kind)
     before = learner.parameters.optimizer.parameters.clone()
     learner.searched_rate = 1e-12
     assert learner.update(work, 0.0, None)["Policy/Learning Rate"] == 1e-12

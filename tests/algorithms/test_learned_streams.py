@@ -13,11 +13,10 @@ import torch
 from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.algorithms.readers import RolloutReader
 from tau_trainer.algorithms.signals import experience_of
-from tau_trainer.bridge.demonstrations import Demonstration
 from tau_trainer.memory import Rollout, StepFacts
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
-from tests.algorithms.demonstrations import LINE, demo_file, learn_in, played, walk, worth
+from tests.algorithms.demonstrations import LINE, demo_file, learn_in, played, recording, walk, worth
 from tests.algorithms.experience import acted, states_equal
 from tests.networks import observations
 
@@ -48,18 +47,9 @@ SIGNALS: dict[str, dict[str, Any]] = {
     "vail": {"use_vail": True},
     "airl": {},
 }
-
-
-def recording(folder: Path, spec: BehaviorSpec) -> str:
-    """Three episodes of a player who does not know what he does."""
-    rows, rng = 60, np.random.default_rng(5)
-    begins, ended = np.arange(rows) % 20 == 0, np.arange(rows) % 20 == 19
-    actions = Actions(
-        rng.uniform(-1, 1, (rows, 1)).astype(np.float32), rng.integers(3, size=(rows, 1)).astype(np.int32)
-    )
-    obs = observations(spec, rows, 5, scale=1.0)
-    given = np.zeros(rows, np.float32), begins, ended, np.zeros(rows, np.bool_)
-    return demo_file(folder, Demonstration(spec, obs, *given, actions))
+ALL = ("curiosity", "rnd", "vail")
+LSTM = {"memory": {"memory_size": 8, "sequence_length": 4}}
+LEVELS = {"action_levels": 3}
 
 
 def learner(
@@ -107,16 +97,35 @@ def rollout_of(algorithm: Any, steps: int = 24, seed: int = 0) -> Any:
     return algorithm.memory.take().data
 
 
-@pytest.mark.parametrize("kind", ["ppo", "poca", "sac", "sac_ln"])
-@pytest.mark.parametrize("names", [("curiosity", "gail"), ("rnd", "vail"), ("airl",)], ids="-".join)
-def test_a_resumed_learner_goes_on_to_the_bit(kind: str, names: tuple[str, ...], tmp_path: Path) -> None:
-    first, again = (learner(kind, names, tmp_path) for _ in range(2))
-    first.update(rollout_of(first), 0.0, None)
+@pytest.mark.parametrize(
+    ("kind", "names", "spec", "network"),
+    [
+        ("ppo", ALL, VECTORS, LSTM),
+        ("ppo", ALL, IMAGES, {}),
+        ("ppo", ("airl", "gail"), VECTORS, LEVELS),
+        ("poca", ALL, VECTORS, {}),
+        ("sac", ALL, VECTORS, LSTM),
+        ("sac", ("airl", "gail"), VECTORS, {}),
+        ("sac_ln", ALL, VECTORS, LEVELS),
+    ],
+)
+def test_every_signal_goes_with_every_policy_and_resumes_to_the_bit(
+    kind: str, names: tuple[str, ...], spec: BehaviorSpec, network: dict[str, Any], tmp_path: Path
+) -> None:
+    first, again = (learner(kind, names, tmp_path, spec, network) for _ in range(2))
+    before = [signal.parameters.optimizer.parameters.clone() for signal in first.signals]
+    told = first.update(rollout_of(first), 0.0, None)
+    assert all(np.isfinite(value) for value in told.values())
+    if names == ALL:
+        told_of = {"Losses/GAIL KL Loss", "Policy/GAIL Beta", "Policy/GAIL Grad Mag Loss", "Losses/RND Loss"}
+    else:
+        told_of = {"Losses/AIRL Loss", "Policy/AIRL Expert Estimate"}
+    assert told_of <= told.keys()
     first.memory.clear()  # as a checkpoint does
     arrays, metadata = first.state()
-    for name in first.signals:
-        moment = arrays[f"signal.{name.name}.optimizer.exp_avg_sq"]
-        assert moment.any(), "its optimizer has learned something"
+    for signal, weights in zip(first.signals, before, strict=True):
+        assert not torch.equal(signal.parameters.optimizer.parameters, weights), signal.name
+        assert arrays[f"signal.{signal.name}.optimizer.exp_avg_sq"].any(), "its optimizer has learned something"
     again.load(arrays, metadata, fresh=False)
     for each in (first, again):
         each.update(rollout_of(each, seed=2), 0.1, None)
@@ -185,7 +194,7 @@ def test_what_is_new_is_paid_for_before_it_is_learned_from(tmp_path: Path) -> No
     assert {"Policy/Curiosity Value Estimate", "Policy/Rnd Value Estimate"} <= told.keys()
 
 
-@pytest.mark.parametrize("kind", ["ppo", "sac", "sac_ln"])
+@pytest.mark.parametrize("kind", ["ppo", "sac"])
 def test_what_episodes_earned_of_a_stream_is_told(kind: str, tmp_path: Path) -> None:
     """The sum of an episode's rewards times the strength, and of every stream how large that is."""
     numbers: dict[str, Any] = {"steps_per_update": 1e9} if kind != "ppo" else {}
@@ -232,7 +241,7 @@ def test_novelty_goes_on_beyond_an_episodes_real_end(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("spec", [VECTORS, IMAGES], ids=["vectors", "images"])
 def test_so_it_does_in_a_replay_memory(spec: BehaviorSpec, tmp_path: Path) -> None:
-    one = learner("sac", ("curiosity",), tmp_path, spec)
+    one = learner("sac", ("curiosity", "airl"), tmp_path, spec)
     assert one.holds_lock, "its curiosity learns without a hand-written step"
     rollout = Rollout(work := rollout_of(one))
     one.update(work, 0.0, None)
@@ -242,44 +251,30 @@ def test_so_it_does_in_a_replay_memory(spec: BehaviorSpec, tmp_path: Path) -> No
     for place in range(len(spec.observations)):
         np.testing.assert_array_equal(rows[f"next_{place}"], rollout.next_observations(place))
     own = one._experience(rows)
-    torch.testing.assert_close(drawn.rewards[:, 1:], 0.1 * one.signals[0].rewards(own, soft=True))
+    torch.testing.assert_close(drawn.rewards[:, 1:2], 0.1 * one.signals[0].rewards(own, soft=True))
     assert bool((drawn.rewards[:, 1] > 0.0).all())
+    without_entropy = own._replace(log_prob=torch.zeros(len(every)))  # which SAC adds itself
+    torch.testing.assert_close(drawn.rewards[:, 2], 0.1 * one.signals[1].model.rewards(without_entropy).detach())
 
 
-def test_several_steps_end_where_their_stream_does(tmp_path: Path) -> None:
-    one = learner("sac", ("curiosity",), tmp_path, n_step=3)
+def test_several_steps_are_paid_each_and_end_where_their_stream_does(tmp_path: Path) -> None:
+    one = learner("sac", ("curiosity", "airl"), tmp_path, n_step=3, terminal_share=0.5)
     one.update(rollout_of(one), 0.0, None)
     rows = one.replay.take(every := np.arange(len(one.replay)))
-    goes_on = one._taken(every).goes_on.numpy()[rows["terminated"]]  # stretches of one step
+    drawn = one._taken(every)
+    goes_on = drawn.goes_on.numpy()[rows["terminated"]]  # stretches of one step
     assert len(goes_on)
-    np.testing.assert_array_equal(goes_on, np.broadcast_to([0.0, 1.0], goes_on.shape))
-
-
-def test_ends_are_paid_what_the_streams_think_now(tmp_path: Path) -> None:
-    one = learner("sac", ("curiosity",), tmp_path, terminal_share=0.5)
-    one.update(rollout_of(one), 0.0, None)
+    np.testing.assert_array_equal(goes_on, np.broadcast_to([0.0, 1.0, 0.0], goes_on.shape))
+    ahead = one.replay.follow(every, 3)
+    assert (ahead < 0).any()
+    assert (ahead[:, 2] >= 0).any()
+    single = one._rewards(one.replay.take(np.maximum(ahead, 0).ravel())).reshape(-1, 3, 3)
+    expected = (np.where(ahead[:, :, None] >= 0, single, 0.0) * one.gammas ** np.arange(3)[:, None]).sum(axis=1)
+    np.testing.assert_allclose(drawn.rewards.numpy(), expected, rtol=1e-4, atol=1e-6)
     assert len(one.ends)
     drawn = one.draw(1)
     assert bool((drawn.goes_on[: len(one.ends), 0] == 0.0).all())
-    assert bool((drawn.rewards[:, 1] > 0.0).all())
-
-
-@pytest.mark.parametrize("kind", ["ppo", "sac", "sac_ln"])
-@pytest.mark.parametrize(
-    ("spec", "network"),
-    [(VECTORS, {"memory": {"memory_size": 8, "sequence_length": 4}}), (IMAGES, {}), (VECTORS, {"action_levels": 3})],
-    ids=["lstm", "images", "levels"],
-)
-def test_every_signal_goes_with_every_policy(
-    kind: str, spec: BehaviorSpec, network: dict[str, Any], tmp_path: Path
-) -> None:
-    one = learner(kind, ("curiosity", "rnd", "vail"), tmp_path, spec, network)
-    before = [signal.parameters.optimizer.parameters.clone() for signal in one.signals]
-    told = one.update(rollout_of(one), 0.0, None)
-    assert all(np.isfinite(value) for value in told.values())
-    assert {"Losses/GAIL KL Loss", "Policy/GAIL Beta", "Policy/GAIL Grad Mag Loss", "Losses/RND Loss"} <= told.keys()
-    for signal, weights in zip(one.signals, before, strict=True):
-        assert not torch.equal(signal.parameters.optimizer.parameters, weights), signal.name
+    assert bool((drawn.rewards[:, 1] > 0.0).all()), "ends are paid what the streams think now"
 
 
 def test_rewards_that_are_learned_count_in_the_size_of_returns(tmp_path: Path) -> None:
@@ -311,6 +306,10 @@ def test_what_is_forgotten_would_be_new_again(tmp_path: Path, monkeypatch: pytes
     assert counts == [len(one.replay)]
     assert len(one.replay) > 16 * 32
     assert one.signal_steps == one.seen // 2
+    airl = learner("sac", ("airl",), tmp_path, reward_signal_steps_per_update=2.0)
+    airl.update(rollout_of(airl, steps=4), 0.0, None)
+    assert len(airl.replay) < 32
+    assert int(airl.signals[0].parameters.optimizer.step) == 0, "there is no minibatch yet"
 
 
 class Lock:
@@ -340,58 +339,53 @@ class Lock:
         return 10.0 * opened.astype(np.float32), ended, ended, last
 
 
-def opened_by(monkeypatch: pytest.MonkeyPatch, signals: dict[str, Any], seed: int) -> list[float]:
-    """Returns of the last episodes of PPO with these signals."""
-    spec = BehaviorSpec("Lock", (ObservationSpec("wheels", (Lock.LENGTH + 1,)),), ActionSpec(0, (3,)))
-    monkeypatch.setattr("tests.algorithms.demonstrations.game_of", Lock)
-    settings = trainer_type("ppo").settings.model_validate(
-        {
-            "hyperparameters": {"batch_size": 64, "buffer_size": 768, "learning_rate": 3e-3, "beta": 0.01}
-            | {"learning_rate_schedule": "constant", "updates_per_buffer": 1},
-            "network_settings": {"hidden_units": 32},
-            "reward_signals": {"extrinsic": {}} | signals,
-            "time_horizon": 24,
-        }
-    )
-    one: Any = make_algorithm(Setup(spec, settings, seed=seed))
-    return learn_in(one, 60_000, copies=32)
-
-
 def test_curiosity_finds_a_reward_that_ppo_alone_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Mean return of the last quarter of episodes, seeds 1, 2 and 3: 4.5, 13.0 and 8.2; without it 0 each, to the end.
 
     Moves at random open the lock once in half a million tries, and there are 60,000 decisions.
     """
+    spec = BehaviorSpec("Lock", (ObservationSpec("wheels", (Lock.LENGTH + 1,)),), ActionSpec(0, (3,)))
+    monkeypatch.setattr("tests.algorithms.demonstrations.game_of", Lock)
     small = {"hidden_units": 16, "num_layers": 1}
     curiosity = {"strength": 0.5, "learning_rate": 1e-3, "network_settings": small}
-    assert not any(opened_by(monkeypatch, {}, seed=2))
-    returns = opened_by(monkeypatch, {"curiosity": curiosity}, seed=2)
+    settings = trainer_type("ppo").settings.model_validate(
+        {
+            "hyperparameters": {"batch_size": 64, "buffer_size": 768, "learning_rate": 3e-3, "beta": 0.01}
+            | {"learning_rate_schedule": "constant", "updates_per_buffer": 1},
+            "network_settings": {"hidden_units": 32},
+            "reward_signals": {"extrinsic": {}, "curiosity": curiosity},
+            "time_horizon": 24,
+        }
+    )
+    one: Any = make_algorithm(Setup(spec, settings, seed=2))
+    returns = learn_in(one, 60_000, copies=32)
     assert np.mean(returns[-len(returns) // 4 :]) > 2.0
 
 
-def imitator(kind: str, folder: Path, seed: int = 1) -> Any:
+def imitator(kind: str, folder: Path, signal: str = "gail", seed: int = 1, **more: Any) -> Any:
     """Sees an expert of the line and no reward."""
     numbers: dict[str, Any] = {"buffer_size": 512, "num_epoch": 4, "beta": 0.02, "learning_rate_schedule": "constant"}
     if kind != "ppo":
         numbers = {"steps_per_update": 8.0, "init_entcoef": 0.1}
     demonstration = demo_file(folder, played(LINE, walk, copies=40))
-    gail = {"demo_path": demonstration, "gamma": 0.9, "learning_rate": 3e-3, "network_settings": {"hidden_units": 16}}
+    seen = {"demo_path": demonstration, "gamma": 0.9, "learning_rate": 3e-3, "network_settings": {"hidden_units": 16}}
     settings = {
         "trainer_type": kind,
-        "hyperparameters": {"batch_size": 64, "learning_rate": 3e-3, **numbers},
+        "hyperparameters": {"batch_size": 64, "learning_rate": 3e-3, **numbers, **more},
         "network_settings": {"hidden_units": 32},
-        "reward_signals": {"gail": gail},
+        "reward_signals": {signal: seen},
     }
     return make_algorithm(Setup(LINE, trainer_type(kind).settings.model_validate(settings), seed=seed))
 
 
-@pytest.mark.parametrize("kind", ["ppo", "sac", pytest.param("sac_ln", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("kind", ["ppo", "sac"])
 def test_gail_goes_where_the_expert_went(kind: str, tmp_path: Path) -> None:
     """The expert gets 9.1, who has not learned yet 0 to 1.3.
 
-    Seeds 1, 2, 3: 9.1 each by PPO; 7.0, 9.1, 9.1 by SAC; 4.1, 9.1, 9.1 by sac_ln.
+    Seeds 1, 2, 3: 9.1 each by PPO; 7.0, 9.1, 9.1 by SAC.
     """
     one = imitator(kind, tmp_path, seed=2)
+    assert [stream.name for stream in one.streams] == ["gail"], "what the line pays counts for nothing"
     returns = learn_in(one, 12_000 if kind == "ppo" else 6000, copies=16)
     assert np.mean(returns[:64]) < 2.5
     assert worth(one.snapshot(), copies=40) > 5.0

@@ -10,51 +10,46 @@ import torch
 from numpy.typing import NDArray
 
 from tau_trainer.algorithms import Algorithm, Counters, Setup, make_algorithm
-from tau_trainer.algorithms.off_policy.dqn import DQN
-from tau_trainer.algorithms.off_policy.iqn import IQN
-from tau_trainer.algorithms.off_policy.sac import SAC
-from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.memory import StepFacts
 from tau_trainer.models import Decision, to_env
 from tau_trainer.models.heads import QuantileHead
-from tau_trainer.settings import (
-    DQNHyperparameters,
-    IQNHyperparameters,
-    MADDPGHyperparameters,
-    MADDPGTrainerSettings,
-    MemorySettings,
-    NetworkSettings,
-    PPOHyperparameters,
-    RewardSignalSettings,
-    SACHyperparameters,
-    trainer_type,
-)
-from tau_trainer.settings.trainers import DQNTrainerSettings, IQNTrainerSettings, PPOTrainerSettings, SACTrainerSettings
+from tau_trainer.settings import trainer_type
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tests.algorithms.experience import acted
 
 NIGHTLY = pytest.mark.nightly
 AGENTS = 16
+NUMBERS: dict[str, dict[str, Any]] = {
+    "ppo": {"buffer_size": 512, "num_epoch": 4, "learning_rate_schedule": "constant"},
+    "sac": {"steps_per_update": 8, "init_entcoef": 0.1},
+    "dqn": {"steps_per_update": 8, "tau": 0.02},
+    "iqn": {"steps_per_update": 16, "tau": 0.02, "num_quantile_samples": 8},
+    "maddpg": {"group_size": 3, "steps_per_update": 15, "buffer_size": 2000},
+}
+FALLING = {"type": "eps_greedy", "eps": 1.0, "eps_min": 0.02, "n_steps_annealing": 3000}
 
 
 def make(
+    kind: str,
     inputs: int,
     actions: ActionSpec,
     *,
     width: int = 1,
-    gamma: float,
-    memory: MemorySettings | None = None,
+    gamma: float = 0.0,
+    memory: dict[str, Any] | None = None,
     **numbers: Any,
-) -> PPO:
-    numbers = {"batch_size": 64, "buffer_size": 512, "learning_rate": 3e-3, "num_epoch": 4, **numbers}
-    settings = PPOTrainerSettings(
-        hyperparameters=PPOHyperparameters(learning_rate_schedule="constant", **numbers),
-        network_settings=NetworkSettings(hidden_units=32, memory=memory),
-        reward_signals={"extrinsic": RewardSignalSettings(gamma=gamma)},
-        time_horizon=64,
-    )
+) -> Any:
+    exploration = {"exploration": FALLING} if kind in ("dqn", "iqn") else {}
+    settings: dict[str, Any] = {
+        "trainer_type": kind,
+        "hyperparameters": {"batch_size": 64, "learning_rate": 3e-3, **NUMBERS.get(kind, {}), **exploration, **numbers},
+        "network_settings": {"hidden_units": 32, "memory": memory},
+        "reward_signals": {"extrinsic": {"gamma": gamma}},
+        "max_steps": 5000,
+    }
     spec = BehaviorSpec("Small?team=0", (ObservationSpec("vector", (inputs,)),), actions)
-    return PPO(Setup(spec, settings, seed=1, reward_width=width))
+    read = trainer_type(kind).settings.model_validate(settings | ({"time_horizon": 64} if kind == "ppo" else {}))
+    return make_algorithm(Setup(spec, read, seed=1, reward_width=width))
 
 
 class Loop:
@@ -114,62 +109,87 @@ def cues(algorithm: Algorithm, steps: int, most: int) -> list[float]:
     return hits
 
 
-@pytest.mark.parametrize("credit", [pytest.param(False, marks=NIGHTLY), True])
-def test_contextual_bandit_with_binary_rewards(credit: bool) -> None:
+def misses(algorithm: Algorithm, actions: ActionSpec, steps: int = 400) -> list[float]:
+    """How far continuous actions are from a linear function of the observation, and branches from its digits.
+
+    0 is perfect; 0.24 for each pair of continuous actions is as good as noise.
+    """
+    loop, matrix = Loop(algorithm), np.random.default_rng(7).normal(size=(6, 2)).astype(np.float32) * 0.25
+    reward, found = np.zeros((AGENTS, 1), np.float32), list[float]()
+    for _ in range(steps):
+        digits = [loop.rng.integers(size, size=AGENTS) for size in actions.discrete_branches]
+        vector = loop.rng.normal(size=(AGENTS, 6)).astype(np.float32)
+        shown = [one_hot(digit, size) for digit, size in zip(digits, actions.discrete_branches, strict=True)]
+        result = loop.act(np.concatenate((vector, *shown), axis=1), reward)
+        missed = np.abs(result.to_env().continuous - vector @ matrix).mean(axis=1)
+        for branch, digit in enumerate(digits):
+            missed += 0.5 * (result.discrete[:, branch] != digit)
+        reward = -5.0 * missed[:, None].astype(np.float32)
+        found.append(float(missed.mean()))
+        loop.learn_when_full()
+    return found
+
+
+def test_ppo_learns_a_contextual_bandit_with_binary_rewards() -> None:
     """Three continuous actions; each earns +1 or -1 for being near a linear function of the observation."""
-    actions = ActionSpec(3)
-    ppo = make(6, actions, width=3 if credit else 1, gamma=0.0)
-    loop = Loop(ppo)
+    loop = Loop(make("ppo", 6, ActionSpec(3), width=3))
     matrix = np.random.default_rng(7).normal(size=(6, 3)).astype(np.float32) * 0.25
-    reward, recent = np.zeros((AGENTS, 3 if credit else 1), np.float32), []
+    reward, recent = np.zeros((AGENTS, 3), np.float32), []
     for _ in range(900):
         obs = loop.rng.normal(size=(AGENTS, 6)).astype(np.float32)
         near = np.abs(to_env(loop.act(obs, reward).continuous) - obs @ matrix) < 0.25
-        parts = np.where(near, 1.0, -1.0).astype(np.float32)
-        reward = parts if credit else parts.mean(axis=1, keepdims=True)
-        recent.append(float(parts.mean()))
+        reward = np.where(near, 1.0, -1.0).astype(np.float32)
+        recent.append(float(reward.mean()))
         loop.learn_when_full()
     assert np.mean(recent[:30]) < -0.2
-    assert np.mean(recent[-60:]) > (0.6 if credit else 0.2)
+    assert np.mean(recent[-60:]) > 0.6
+
+
+@pytest.mark.parametrize("kind", ["ddpg", "td3"])
+def test_deterministic_policies_learn_a_contextual_bandit(kind: str) -> None:
+    noise = {"type": "gaussian_white_noise", "sigma": 0.3, "sigma_min": 0.02}
+    learner = make(kind, 6, ActionSpec(2), steps_per_update=8, buffer_init_steps=100, exploration=noise)
+    found = misses(learner, ActionSpec(2))
+    assert np.mean(found[:20]) > 0.35
+    assert np.mean(found[-50:]) < 0.12, found[-50:]
+
+
+def test_sac_learns_a_contextual_bandit() -> None:
+    found = misses(make("sac", 6 + 5, ActionSpec(2, (3, 2))), ActionSpec(2, (3, 2)))
+    assert np.mean(found[:20]) > 0.45
+    assert np.mean(found[-50:]) < 0.3, found[-50:]
+
+
+def test_maddpg_learns_from_what_groups_are_paid() -> None:
+    """Groups of three, all paid for what the three do: to repeat the digit that each sees. A third is chance."""
+    loop = Loop(make("maddpg", 3, ActionSpec(0, (3,))))
+    loop.groups = groups = np.array([0, *np.repeat(np.arange(1, 6), 3)], np.int32)
+    reward, hits = np.zeros((AGENTS, 1), np.float32), []
+    for _ in range(500):
+        digit = loop.rng.integers(3, size=AGENTS)
+        good = (loop.act(one_hot(digit, 3), reward).discrete[:, 0] == digit).astype(np.float32)
+        hits.append(float(good[1:].mean()))
+        shared = np.bincount(groups, good) / np.bincount(groups)
+        reward = shared[groups][:, None].astype(np.float32)
+        loop.learn_when_full()
+    assert np.mean(hits[:20]) < 0.7
+    assert np.mean(hits[-100:]) > 0.85, hits[-100:]
+
+
+def test_a_cue_is_remembered_over_a_delay() -> None:
+    memory = {"memory_size": 32, "sequence_length": 16}
+    ppo = make("ppo", 3, ActionSpec(0, (2,)), gamma=0.9, memory=memory, batch_size=144, buffer_size=576)
+    assert np.mean(cues(ppo, 9, 150)[-20:]) >= 0.95
 
 
 @NIGHTLY
-def test_corridor_needs_credit_over_time() -> None:
-    """Seven cells; only the right end pays, every step costs: walking right is worth 0.96, the other end nothing."""
-    cells, middle = 7, 3
-    ppo = make(cells, ActionSpec(0, (2,)), gamma=0.95)
-    loop = Loop(ppo)
-    place, reward = np.full(AGENTS, middle), np.zeros((AGENTS, 1), np.float32)
-    returns: list[float] = []
-    total = np.zeros(AGENTS)
-    for _ in range(800):
-        result = loop.act(one_hot(place, cells), reward)
-        place = np.clip(place + np.where(result.discrete[:, 0] == 1, 1, -1), 0, cells - 1)
-        step_reward = np.where(place == cells - 1, 1.0, -0.02)
-        total += step_reward
-        ended = (place == cells - 1) | (place == 0)
-        reward = step_reward[:, None].astype(np.float32)
-        agents = np.flatnonzero(ended)
-        if len(agents):
-            loop.end(agents, reward[agents], one_hot(place[agents], cells), truncated=False)
-            returns += total[agents].tolist()
-            total[agents], place[agents] = 0.0, middle
-        loop.learn_when_full()
-    assert np.mean(returns[:50]) < 0.75
-    assert np.mean(returns[-100:]) > 0.93
-
-
-@pytest.mark.parametrize(
-    ("memory", "least", "most"),
-    [
-        pytest.param(MemorySettings(memory_size=32, sequence_length=16), 0.95, 1.0, id="lstm"),
-        pytest.param(MemorySettings(memory_size=32, sequence_length=4), 0.0, 0.65, id="too-short", marks=NIGHTLY),
-        pytest.param(None, 0.35, 0.65, id="no-memory", marks=NIGHTLY),
-    ],
-)
-def test_a_cue_is_remembered_over_a_delay(memory: MemorySettings | None, least: float, most: float) -> None:
-    ppo = make(3, ActionSpec(0, (2,)), gamma=0.9, memory=memory, batch_size=144, buffer_size=576)
-    assert least <= np.mean(cues(ppo, 9, 150)[-20:]) <= most
+@pytest.mark.parametrize("kind", ["sac", "dqn"])
+def test_sac_remembers_a_cue(kind: str) -> None:
+    """Seeds 1, 2 and 3 need 43, 46 and 48 episodes, and 53 each of DQN."""
+    memory = {"memory_size": 16, "sequence_length": 4}
+    hits = cues(make(kind, 3, ActionSpec(0, (2,)), gamma=0.9, memory=memory), 4, 160)
+    assert np.mean(hits[:10]) < 0.7
+    assert np.mean(hits[-20:]) > 0.9, hits
 
 
 @pytest.mark.parametrize(
@@ -182,8 +202,7 @@ def test_a_cue_is_remembered_over_a_delay(memory: MemorySettings | None, least: 
 )
 def test_value_after_a_limit_and_after_a_real_end(truncated: bool, expected: float) -> None:
     """Reward 1 a step, episodes of 10 steps, gamma 0.9, one-step returns: a limit must not lower the value."""
-    ppo = make(1, ActionSpec(1), gamma=0.9, lambd=0.0, learning_rate=1e-2, num_epoch=8, buffer_size=480)
-    loop = Loop(ppo)
+    loop = Loop(make("ppo", 1, ActionSpec(1), gamma=0.9, lambd=0.0, learning_rate=1e-2, num_epoch=8, buffer_size=480))
     obs, reward = np.ones((AGENTS, 1), np.float32), np.ones((AGENTS, 1), np.float32)
     estimate = 0.0
     for step in range(1, 1500):
@@ -195,156 +214,8 @@ def test_value_after_a_limit_and_after_a_real_end(truncated: bool, expected: flo
     assert estimate == pytest.approx(expected, rel=0.08)
 
 
-def make_sac(inputs: int, actions: ActionSpec, memory: MemorySettings | None = None, gamma: float = 0.0) -> SAC:
-    settings = SACTrainerSettings(
-        hyperparameters=SACHyperparameters(batch_size=64, learning_rate=3e-3, steps_per_update=8, init_entcoef=0.1),
-        network_settings=NetworkSettings(hidden_units=32, memory=memory),
-        reward_signals={"extrinsic": RewardSignalSettings(gamma=gamma)},
-    )
-    spec = BehaviorSpec("Small?team=0", (ObservationSpec("vector", (inputs,)),), actions)
-    return SAC(Setup(spec, settings, seed=1))
-
-
-@pytest.mark.parametrize("kind", ["ddpg", "td3"])
-def test_deterministic_policies_learn_a_contextual_bandit(kind: str) -> None:
-    """Two continuous actions are to be a linear function of the observation; 0 is perfect, 0.24 as good as noise."""
-    settings = trainer_type(kind).settings.model_validate(
-        {
-            "trainer_type": kind,
-            "hyperparameters": {
-                "batch_size": 64,
-                "learning_rate": 3e-3,
-                "steps_per_update": 8,
-                "buffer_init_steps": 100,
-                "exploration": {"type": "gaussian_white_noise", "sigma": 0.3, "sigma_min": 0.02},
-            },
-            "network_settings": {"hidden_units": 32},
-            "reward_signals": {"extrinsic": {"gamma": 0.0}},
-            "max_steps": 5000,
-        }
-    )
-    spec = BehaviorSpec("Small?team=0", (ObservationSpec("vector", (6,)),), ActionSpec(2))
-    loop = Loop(make_algorithm(Setup(spec, settings, seed=1)))
-    matrix = np.random.default_rng(7).normal(size=(6, 2)).astype(np.float32) * 0.25
-    reward, misses = np.zeros((AGENTS, 1), np.float32), []
-    for _ in range(400):
-        obs = loop.rng.normal(size=(AGENTS, 6)).astype(np.float32)
-        missed = np.abs(loop.act(obs, reward).to_env().continuous - obs @ matrix).mean(axis=1)
-        reward = -5.0 * missed[:, None].astype(np.float32)
-        misses.append(float(missed.mean()))
-        loop.learn_when_full()
-    assert np.mean(misses[:20]) > 0.35
-    assert np.mean(misses[-50:]) < 0.12, misses[-50:]
-
-
-@pytest.mark.parametrize(("truncated", "expected"), [(True, 10.0), (False, 5.263)])
-@pytest.mark.parametrize("kind", ["ddpg", pytest.param("td3", marks=NIGHTLY)])
-def test_q_after_a_limit_and_after_a_real_end(kind: str, truncated: bool, expected: float) -> None:
-    """As for PPO above: reward 1 a step, episodes of 10 steps, gamma 0.9."""
-    settings = trainer_type(kind).settings.model_validate(
-        {
-            "trainer_type": kind,
-            "hyperparameters": {"batch_size": 64, "learning_rate": 3e-3, "steps_per_update": 16, "tau": 0.5},
-            "network_settings": {"hidden_units": 16, "num_layers": 1},
-            "reward_signals": {"extrinsic": {"gamma": 0.9}},
-        }
-    )
-    spec = BehaviorSpec("Small?team=0", (ObservationSpec("vector", (1,)),), ActionSpec(1))
-    loop = Loop(make_algorithm(Setup(spec, settings, seed=1)))
-    obs, reward = np.ones((AGENTS, 1), np.float32), np.ones((AGENTS, 1), np.float32)
-    estimates = []
-    for step in range(1, 600):
-        loop.act(obs, reward)
-        if step % 10 == 0:
-            loop.end(loop.rows, reward, obs, truncated=truncated)
-        result = loop.learn_when_full() or {}
-        estimates += [result[name] for name in result if name.endswith(" Value")]
-    assert np.mean(estimates[-50:]) == pytest.approx(expected, rel=0.08)
-
-
-@pytest.mark.parametrize("actions", [ActionSpec(0, (3,)), pytest.param(ActionSpec(1), marks=NIGHTLY)])
-def test_maddpg_learns_from_what_groups_are_paid(actions: ActionSpec) -> None:
-    """Groups of three, all paid for what the three do: to repeat the digit that each sees, or to point where it does.
-
-    By chance a third of them are right, or half as near as can be.
-    """
-    settings = MADDPGTrainerSettings(
-        hyperparameters=MADDPGHyperparameters(
-            group_size=3, batch_size=64, learning_rate=3e-3, steps_per_update=15, buffer_size=2000
-        ),
-        network_settings=NetworkSettings(hidden_units=32),
-        reward_signals={"extrinsic": RewardSignalSettings(gamma=0.0)},
-    )
-    spec = BehaviorSpec("Small?team=0", (ObservationSpec("vector", (3,)),), actions)
-    loop = Loop(make_algorithm(Setup(spec, settings, seed=1)))
-    loop.groups = groups = np.array([0, *np.repeat(np.arange(1, 6), 3)], np.int32)
-    reward, hits = np.zeros((AGENTS, 1), np.float32), []
-    for _ in range(500):
-        digit = loop.rng.integers(3, size=AGENTS)
-        result = loop.act(one_hot(digit, 3), reward)
-        if actions.discrete_size:
-            good = (result.discrete[:, 0] == digit).astype(np.float32)
-        else:
-            good = 1.0 - np.abs(result.to_env().continuous[:, 0] - (digit - 1.0) / 2.0)
-        hits.append(float(good[1:].mean()))
-        shared = np.bincount(groups, good) / np.bincount(groups)
-        reward = shared[groups][:, None].astype(np.float32)
-        loop.learn_when_full()
-    assert np.mean(hits[:20]) < 0.7
-    assert np.mean(hits[-100:]) > 0.85, hits[-100:]
-
-
-@pytest.mark.parametrize(
-    "actions",
-    [*(pytest.param(spec, marks=NIGHTLY) for spec in (ActionSpec(2), ActionSpec(0, (3, 2)))), ActionSpec(2, (3, 2))],
-)
-def test_sac_learns_a_contextual_bandit(actions: ActionSpec) -> None:
-    """Continuous actions are to be a linear function of the observation, branches to repeat a digit; 0 is perfect."""
-    loop = Loop(make_sac(6 + 5, actions))
-    matrix = np.random.default_rng(7).normal(size=(6, 2)).astype(np.float32) * 0.25
-    reward, misses = np.zeros((AGENTS, 1), np.float32), []
-    for _ in range(400):
-        first, second = loop.rng.integers(3, size=AGENTS), loop.rng.integers(2, size=AGENTS)
-        vector = loop.rng.normal(size=(AGENTS, 6)).astype(np.float32)
-        result = loop.act(np.concatenate((vector, one_hot(first, 3), one_hot(second, 2)), axis=1), reward)
-        missed = np.zeros(AGENTS)
-        if actions.continuous_size:
-            missed += np.abs(result.to_env().continuous - vector @ matrix).mean(axis=1)
-        if actions.discrete_size:
-            missed += 0.5 * (result.discrete[:, 0] != first) + 0.5 * (result.discrete[:, 1] != second)
-        reward = -5.0 * missed[:, None].astype(np.float32)
-        misses.append(float(missed.mean()))
-        loop.learn_when_full()
-    assert np.mean(misses[:20]) > 0.45
-    assert np.mean(misses[-50:]) < (0.3 if actions.continuous_size and actions.discrete_size else 0.2), misses[-50:]
-
-
-@NIGHTLY
-def test_sac_remembers_a_cue() -> None:
-    """Seeds 1, 2 and 3 need 43, 46 and 48 episodes."""
-    sac = make_sac(3, ActionSpec(0, (2,)), MemorySettings(memory_size=16, sequence_length=4), 0.9)
-    hits = cues(sac, 4, 120)
-    assert np.mean(hits[:10]) < 0.7
-    assert np.mean(hits[-20:]) > 0.9, hits
-
-
-def make_dqn(
-    inputs: int, branches: tuple[int, ...], gamma: float, memory: Any = None, kind: type[DQN] = DQN, **numbers: Any
-) -> DQN:
-    falling = {"type": "eps_greedy", "eps": 1.0, "eps_min": 0.02, "n_steps_annealing": 3000}
-    numbers = {"batch_size": 64, "learning_rate": 3e-3, "steps_per_update": 8, "exploration": falling, **numbers}
-    made = (IQNTrainerSettings, IQNHyperparameters) if kind is IQN else (DQNTrainerSettings, DQNHyperparameters)
-    settings = made[0](
-        hyperparameters=made[1](tau=0.02, **numbers),
-        network_settings=NetworkSettings(hidden_units=32, memory=memory),
-        reward_signals={"extrinsic": RewardSignalSettings(gamma=gamma)},
-    )
-    spec = BehaviorSpec("Small?team=0", (ObservationSpec("vector", (inputs,)),), ActionSpec(0, branches))
-    return kind(Setup(spec, settings, seed=1))
-
-
-BOLTZMANN = {"type": "boltzmann", "tau": 0.1}
 RAINBOW: dict[str, Any] = {
+    "kind": "dqn",
     "double": True,
     "dueling": True,
     "noisy": True,
@@ -354,32 +225,18 @@ RAINBOW: dict[str, Any] = {
 }
 
 
-@NIGHTLY
-@pytest.mark.parametrize("switches", [{}, RAINBOW | {"steps_per_update": 32}, {"exploration": BOLTZMANN}])
-def test_dqn_learns_an_identity_of_two_branches(switches: dict[str, Any]) -> None:
-    """Reward 1/2 for each branch that repeats the digit shown; 1 is perfect. What is forbidden earns nothing."""
-    loop = Loop(make_dqn(5, (3, 2), 0.0, **{**switches, "n_step": 1}))
-    reward, recent = np.zeros((AGENTS, 1), np.float32), []
-    for _ in range(500):
-        first, second = loop.rng.integers(3, size=AGENTS), loop.rng.integers(2, size=AGENTS)
-        result = loop.act(np.concatenate((one_hot(first, 3), one_hot(second, 2)), axis=1), reward)
-        hits = 0.5 * (result.discrete[:, 0] == first) + 0.5 * (result.discrete[:, 1] == second)
-        reward = hits[:, None].astype(np.float32)
-        recent.append(float(reward.mean()))
-        loop.learn_when_full()
-    assert np.mean(recent[:10]) < 0.65
-    assert np.mean(recent[-50:]) > 0.93, recent[-50:]
-
-
-SLOWLY = [pytest.param(switches, marks=NIGHTLY) for switches in ({}, RAINBOW)]
-QUANTILES: dict[str, Any] = {"kind": IQN, "num_quantile_samples": 8, "steps_per_update": 16}
-
-
-@pytest.mark.parametrize("switches", [*SLOWLY, {"double": True, "prioritized": {}, "n_step": 2}, QUANTILES])
+@pytest.mark.parametrize(
+    "switches",
+    [
+        {"kind": "dqn", "double": True, "prioritized": {}, "n_step": 2},
+        {"kind": "iqn"},
+        pytest.param(RAINBOW, marks=NIGHTLY),
+    ],
+)
 def test_dqn_walks_a_corridor(switches: dict[str, Any]) -> None:
     """Nine cells, a reward of 1 beyond the last and of 0.1 before the first: only who looks far goes right."""
     cells = 9
-    loop = Loop(make_dqn(cells, (2,), 0.95, **switches))
+    loop = Loop(make(inputs=cells, actions=ActionSpec(0, (2,)), gamma=0.95, **switches))
     place, reward, ends = loop.rng.integers(cells, size=AGENTS), np.zeros((AGENTS, 1), np.float32), list[float]()
     for _ in range(900):
         if len(ends) >= 150 and np.mean(ends[-60:]) > 0.95:
@@ -399,10 +256,9 @@ def test_dqn_walks_a_corridor(switches: dict[str, Any]) -> None:
     assert np.mean(ends[-60:]) > 0.93, ends[-60:]
 
 
-@pytest.mark.parametrize(("cvar", "chosen"), [pytest.param(1.0, 1, marks=NIGHTLY), (0.25, 0)])
-def test_iqn_knows_what_may_come_of_an_action(cvar: float, chosen: int) -> None:
+def test_iqn_knows_what_may_come_of_an_action() -> None:
     """One action earns 0.2, the other 1 or -0.4 by chance: the mean of its worst quarter is -0.4."""
-    learner = make_dqn(1, (2,), 0.0, kind=IQN, cvar=cvar, kappa=0.05, num_quantile_samples=8, steps_per_update=16)
+    learner = make("iqn", 1, ActionSpec(0, (2,)), cvar=0.25, kappa=0.05)
     loop, seen = Loop(learner), np.ones((AGENTS, 1), np.float32)
     reward = np.zeros((AGENTS, 1), np.float32)
     for _ in range(300):
@@ -415,12 +271,4 @@ def test_iqn_knows_what_may_come_of_an_action(cvar: float, chosen: int) -> None:
         features = learner.network.features(learner.network.prepare((seen[:1],)))
         found = head.quantiles(features, torch.tensor([[0.2, 0.8]]))[0]  # [N, M]
     np.testing.assert_allclose(found, [[0.2, -0.4], [0.2, 1.0]], atol=0.15)
-    assert int(learner.snapshot().act((seen[:1],), None, loop.rng, deterministic=True).discrete[0, 0]) == chosen
-
-
-@NIGHTLY
-def test_dqn_remembers_a_cue() -> None:
-    """Seeds 1, 2 and 3 need 53 episodes each."""
-    hits = cues(make_dqn(3, (2,), 0.9, MemorySettings(memory_size=16, sequence_length=4)), 4, 160)
-    assert np.mean(hits[:10]) < 0.7
-    assert np.mean(hits[-20:]) > 0.9, hits
+    assert int(learner.snapshot().act((seen[:1],), None, loop.rng, deterministic=True).discrete[0, 0]) == 0

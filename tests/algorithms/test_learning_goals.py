@@ -22,18 +22,17 @@ WORLDS = "gym:tau_trainer.games.worlds:"
 class Lockstep:
     """Copies of a world that act together; gradient steps are taken as soon as they are earned."""
 
-    def __init__(self, make: Callable[[], Any], copies: int, trainer: str, seed: int = 1, **settings: Any) -> None:
+    def __init__(self, make: Callable[[], Any], copies: int, trainer: str, **settings: Any) -> None:
         self.worlds = [make() for _ in range(copies)]
         first, arguments = self.worlds[0], settings.pop("arguments", ())
         self.space = first.action_space
         spec = BehaviorSpec("World", tuple(sensors(first.observation_space)), action_spec(self.space))
         chosen = trainer_type(trainer).settings.model_validate(settings)
         path = f"{WORLDS}{type(first).__name__}-v0"
-        self.learner: Any = make_algorithm(Setup(spec, chosen, seed, environment=(path, *arguments)))
-        self.rng, self.rows = np.random.default_rng(seed), np.arange(copies)
-        self.obs = [world.reset(seed=100 * seed + i)[0] for i, world in enumerate(self.worlds)]
+        self.learner: Any = make_algorithm(Setup(spec, chosen, 1, environment=(path, *arguments)))
+        self.rng, self.rows = np.random.default_rng(1), np.arange(copies)
+        self.obs = [world.reset(seed=100 + i)[0] for i, world in enumerate(self.worlds)]
         self.totals = np.zeros(copies)
-        self.reached: list[bool] = []
         self.returns: list[float] = []
 
     def play(self, steps: int) -> None:
@@ -44,12 +43,12 @@ class Lockstep:
             decision = policy.act(seen, None, self.rng)
             memory.append(self.rows, StepFacts({"extrinsic": reward}), acted(seen, decision), policy.version)
             actions = to_space(self.space, decision.to_env())
-            ends = [self._step(i, actions[i], reward) for i in range(len(self.rows))]
-            over = np.flatnonzero([ended for ended, _ in ends])
+            terminated, truncated = np.transpose([self._step(i, actions[i], reward) for i in range(len(self.rows))])
+            over = np.flatnonzero(terminated | truncated)
             if len(over):
-                cut = np.array([not ends[i][1] for i in over])
-                memory.end(over, StepFacts({"extrinsic": reward[over]}), self._seen([self.obs[i] for i in over]), cut)
-                self._begin(over.tolist(), (~cut).tolist())
+                last = self._seen([self.obs[i] for i in over])
+                memory.end(over, StepFacts({"extrinsic": reward[over]}), last, ~terminated[over])
+                self._begin(over.tolist())
             work = self.learner.ready(Counters(0, self.learner.version))
             if work is not None:
                 self.learner.update(work.data, 0.0, None)
@@ -57,13 +56,12 @@ class Lockstep:
                 policy = self.learner.snapshot()
 
     def _step(self, copy: int, action: Any, reward: Any) -> tuple[bool, bool]:
-        """Whether the episode is over, and whether its goal was reached."""
+        """Whether the episode ended really, with its goal reached, and whether a limit cut it."""
         self.obs[copy], reward[copy, 0], terminated, truncated, _ = self.worlds[copy].step(action)
         self.totals[copy] += reward[copy, 0]
-        return terminated or truncated, terminated
+        return terminated, truncated
 
-    def _begin(self, copies: list[int], reached: list[bool]) -> None:
-        self.reached += reached
+    def _begin(self, copies: list[int]) -> None:
         self.returns += self.totals[copies].tolist()
         self.totals[copies] = 0
         for copy in copies:
@@ -75,46 +73,40 @@ class Lockstep:
         return tuple(np.array([one[key] for one in obs], np.float32) for key in keys)
 
 
-def flipping(bits: int, hindsight: Any, *, seed: int = 1, units: int = 128) -> Lockstep:
+def flipping(bits: int, hindsight: Any) -> Lockstep:
     exploration = {"type": "eps_greedy", "eps": 0.2, "eps_min": 0.02, "n_steps_annealing": 6000}
     numbers = {"buffer_size": 100000, "buffer_init_steps": 500, "learning_rate": 1e-3, "steps_per_update": 2.0}
     return Lockstep(
         lambda: BitFlipping(bits),
         16,
         "dqn",
-        seed,
         arguments=(f"n={bits}",),
         hyperparameters={**numbers, "tau": 0.02, "double": True, "exploration": exploration, "hindsight": hindsight},
-        network_settings={"hidden_units": units, "num_layers": 1, "goal_conditioning_type": "none"},
+        network_settings={"hidden_units": 128, "num_layers": 1, "goal_conditioning_type": "none"},
         reward_signals={"extrinsic": {"gamma": 0.98}},
     )
 
 
-def going(hindsight: Any, *, trainer: str = "sac", seed: int = 1, **more: Any) -> Lockstep:
+def going(hindsight: Any, *, trainer: str, **more: Any) -> Lockstep:
     numbers = {"buffer_size": 20000, "buffer_init_steps": 200, "learning_rate": 1e-3, "tau": 0.01}
     return Lockstep(
         GoalWorld,
         1,
         trainer,
-        seed,
         hyperparameters={**numbers, "hindsight": hindsight, **more},
         network_settings={"hidden_units": 64, "num_layers": 2, "goal_conditioning_type": "none"},
         reward_signals={"extrinsic": {"gamma": 0.98}},
     )
 
 
-@pytest.mark.parametrize(
-    ("strategy", "steps"),
-    [("future", 500), *(pytest.param(*case, marks=pytest.mark.nightly) for case in (("final", 750), (None, 500)))],
-)
-def test_bits_are_flipped_with_hindsight_alone(strategy: str | None, steps: int) -> None:
+@pytest.mark.parametrize("strategy", ["future", pytest.param(None, marks=pytest.mark.nightly)])
+def test_bits_are_flipped_with_hindsight_alone(strategy: str | None) -> None:
     """One of 1024 goals, 10 steps; the best return is -4 in the mean, and -10 is none reached."""
     bits = flipping(10, strategy and {"strategy": strategy})
-    bits.play(steps)
+    bits.play(500)
     if strategy is None:
-        assert np.mean(bits.reached[-100:]) < 0.1
+        assert np.mean(bits.returns[-100:]) < -9.5
     else:
-        assert np.mean(bits.reached[-100:]) > 0.9
         assert np.mean(bits.returns[-100:]) > -5.5
 
 

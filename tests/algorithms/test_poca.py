@@ -12,14 +12,12 @@ import torch
 from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.algorithms.losses import trust_region
 from tau_trainer.algorithms.poca import MAPPO, POCA
-from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.settings.trainers import POCATrainerSettings
 from tests.algorithms.batched.together import together
-from tests.algorithms.experience import HYBRID, Collector, behavior, ppo
-from tests.algorithms.experience import settings as ppo_settings
+from tests.algorithms.experience import HYBRID, Collector, behavior
 from tests.algorithms.grouped import History, poca
 from tests.algorithms.teams import ALWAYS, DYING, FORGETS, played
 
@@ -87,12 +85,6 @@ def test_what_it_cannot_do_is_said() -> None:
         POCATrainerSettings.model_validate(
             {"network_settings": {"memory": {}}, "hyperparameters": {"batch_size": 32, "buffer_size": 320}}
         )
-
-
-def test_it_acts_as_ppo_does() -> None:
-    """A plain network, which needs no torch to act."""
-    assert type(poca(behavior(HYBRID)).snapshot()) is type(ppo(HYBRID, ppo_settings()).snapshot())
-    assert issubclass(POCA, PPO)
 
 
 @pytest.mark.parametrize("kind", [POCA, MAPPO])

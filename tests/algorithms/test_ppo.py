@@ -23,11 +23,6 @@ from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAM
 from tests.networks import IMAGE, LIST
 from tools.bench.by_torch import PPOByTorch
 
-ALL_ACTIONS = [
-    pytest.param(CONTINUOUS, id="continuous"),
-    pytest.param(DISCRETE, id="discrete"),
-    pytest.param(HYBRID, id="hybrid"),
-]
 NORMALIZED = {"normalize": True}
 RECURRENT = {"normalize": True, "memory": MemorySettings(memory_size=6, sequence_length=8)}
 
@@ -40,11 +35,6 @@ def assert_same_weights(first: PPO, second: PPO, tolerance: float) -> None:
     others = parameters_of(second)
     for name, tensor in parameters_of(first).items():
         torch.testing.assert_close(tensor, others[name], rtol=tolerance, atol=tolerance, msg=name)
-
-
-def test_what_is_compared_below_are_two_ways_to_learn() -> None:
-    by_hand, by_torch = (ppo(CONTINUOUS, fused=fused).policy_update.epochs for fused in (True, False))
-    assert (type(by_hand).__name__, type(by_torch).__name__) == ("FusedEpochs", "AutogradEpochs")
 
 
 def linear_pairs(agent: reference_ppo.Agent, learner: PPO) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -116,10 +106,17 @@ def assert_equals_the_reference(learner: PPO) -> None:
     assert np.abs(before["action.weight"] - learner.weights()["action.weight"]).max() > 1e-3
 
 
-@pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("rewards", ["aggregate", "credit", "streams"])
-@pytest.mark.parametrize("layers", [0, 2])
-@pytest.mark.parametrize("actions", ALL_ACTIONS)
+REWARDS = ["aggregate", "credit", "streams"]
+
+
+@pytest.mark.parametrize(
+    ("actions", "layers", "rewards", "fused"),
+    [
+        *((actions, 2, rewards, True) for actions in (CONTINUOUS, DISCRETE, HYBRID) for rewards in REWARDS),
+        *((HYBRID, 0, rewards, True) for rewards in REWARDS),
+        *((HYBRID, 2, rewards, False) for rewards in REWARDS),
+    ],
+)
 def test_update_equals_the_reference(actions: ActionSpec, layers: int, rewards: str, fused: bool) -> None:
     width = 1 if rewards == "aggregate" else actions.components
     signals = TWO_STREAMS if rewards == "streams" else None
@@ -152,12 +149,13 @@ def test_variants_equal_the_reference(variant: dict[str, Any], width: int) -> No
         {"batch_size": 1000, "buffer_size": 1000},
     ],
 )
-@pytest.mark.parametrize("rewards", ["aggregate", "credit", "streams"])
-@pytest.mark.parametrize("actions", ALL_ACTIONS)
-def test_fused_equals_autograd(actions: ActionSpec, rewards: str, variant: dict[str, Any]) -> None:
-    width = 1 if rewards == "aggregate" else actions.components
-    options = settings(NORMALIZED, TWO_STREAMS if rewards == "streams" else None, learning_rate=1e-3, **variant)
-    learners = [ppo(actions, options, width=width, fused=fused) for fused in (True, False)]
+@pytest.mark.parametrize(("actions", "signals"), [(CONTINUOUS, None), (DISCRETE, None), (HYBRID, TWO_STREAMS)])
+def test_fused_equals_autograd(
+    actions: ActionSpec, signals: dict[str, RewardSignalSettings] | None, variant: dict[str, Any]
+) -> None:
+    """What a single minibatch comes to is compared in `accelerators/test_fused.py`."""
+    options = settings(NORMALIZED, signals, learning_rate=1e-3, **variant)
+    learners = [ppo(actions, options, width=actions.components, fused=fused) for fused in (True, False)]
     collector = Collector(learners[0])
     for _ in range(2):
         work = collector.collect(learners[0].snapshot())
@@ -211,17 +209,16 @@ def test_an_update_only_reads_its_data() -> None:
 
 @pytest.mark.usefixtures("toys")
 @pytest.mark.parametrize("network", [NORMALIZED, RECURRENT])
-@pytest.mark.parametrize("actions", ALL_ACTIONS)
+@pytest.mark.parametrize("actions", [CONTINUOUS, DISCRETE, HYBRID])
 def test_fresh_data_has_ratio_one(actions: ActionSpec, network: dict[str, Any]) -> None:
     """Of the first minibatch: what acted is what is learned from, masks, normaliser and recurrent state included."""
     options = settings(network, num_epoch=1, batch_size=205, buffer_size=205)
-    for seed in range(3):
-        learner = ppo(behavior(actions, *((IMAGE, LIST) if "memory" in network else ())), options)
-        collector = Collector(learner, seed)
-        for update in range(2):
-            result = learner.update(collector.collect(learner.snapshot(), 50), 0.0, None)
-            assert result["Train/KL"] < 1e-9, update
-            assert result["Train/Clip Fraction"] == 0.0
+    learner = ppo(behavior(actions, *((IMAGE, LIST) if "memory" in network else ())), options)
+    collector = Collector(learner)
+    for update in range(2):
+        result = learner.update(collector.collect(learner.snapshot(), 50), 0.0, None)
+        assert result["Train/KL"] < 1e-9, update
+        assert result["Train/Clip Fraction"] == 0.0
 
 
 @pytest.mark.parametrize("normalize", [False, True])
@@ -351,17 +348,6 @@ def test_weights_shrink_and_are_perturbed_once(optimizer: str) -> None:
     assert bool(state.exp_avg.any())
 
 
-def test_strength_scales_the_reward() -> None:
-    def made(strength: float) -> PPO:
-        return ppo(CONTINUOUS, settings(signals={"extrinsic": RewardSignalSettings(gamma=0.0, strength=strength)}))
-
-    plain, strong = made(1.0), made(3.0)
-    work = Collector(plain).collect(plain.snapshot())
-    strong.update(work, 0.0, None)
-    plain.update({**work, "reward.extrinsic": np.asarray(work["reward.extrinsic"]) * 3}, 0.0, None)
-    assert_same_weights(plain, strong, 1e-6)
-
-
 @pytest.mark.usefixtures("toys")
 @pytest.mark.parametrize("path", ["fused", "autograd", "toys"])
 def test_publishing_shows_the_way_and_changes_nothing(path: str) -> None:
@@ -384,11 +370,9 @@ def test_publishing_shows_the_way_and_changes_nothing(path: str) -> None:
 
 @pytest.mark.usefixtures("toys")
 def test_networks_of_other_blocks_learn_through_autograd() -> None:
-    plain, recurrent = ppo(HYBRID), ppo(behavior(HYBRID, IMAGE), settings(RECURRENT))
-    assert [type(learner.policy_update.epochs).__name__ for learner in (plain, recurrent)] == [
-        "FusedEpochs",
-        "AutogradEpochs",
-    ]
+    recurrent = ppo(behavior(HYBRID, IMAGE), settings(RECURRENT))
+    epochs = [type(one.policy_update.epochs).__name__ for one in (ppo(HYBRID), ppo(HYBRID, fused=False), recurrent)]
+    assert epochs == ["FusedEpochs", "AutogradEpochs", "AutogradEpochs"]
     before = {name: tensor.clone() for name, tensor in parameters_of(recurrent).items()}
     recurrent.update(Collector(recurrent).collect(recurrent.snapshot()), 0.0, None)
     for name, tensor in parameters_of(recurrent).items():
@@ -416,30 +400,13 @@ def test_explained_variance() -> None:
     assert explained(half, returns) == 0.5, "each column for itself"
 
 
-def updated(learner: PPO, times: int = 1) -> tuple[dict[str, float], int]:
-    """What the last of so many updates tells, and the new decisions that it learned from."""
-    collector = Collector(learner)
-    for _ in range(times):
-        work = collector.collect(learner.snapshot())
-        told = learner.update(work, 0.0, None)
-    return told, len(Rollout(work))
-
-
-@pytest.mark.parametrize(("halves", "times"), [(1, 1), (2, 1), (2, 3)])
-def test_gradient_steps_follow_from_the_new_rows_alone(halves: int, times: int) -> None:
-    """From the second update on, half of what an update by halves learns from is older."""
-    learner = ppo(CONTINUOUS, settings(batch_size=32, buffer_size=400, updates_per_buffer=halves, num_epoch=3))
-    told, new = updated(learner, times)
-    assert told[keys.MINIBATCHES] == 3 * (new // 32)
-    assert (learner.state()[0].get("older.step") is not None) == (halves == 2)
-
-
 @pytest.mark.parametrize(("epsilon", "epochs"), [(0.001, 2), (0.9, 1)])
 def test_target_kl_is_compared_with_the_kl_and_nothing_else(epsilon: float, epochs: int) -> None:
     """A narrow range clips far more than the target while the KL is small, a wide one nothing while it is large."""
 
     def made(**more: Any) -> dict[str, float]:
-        return updated(ppo(CONTINUOUS, settings(epsilon=epsilon, learning_rate=0.01, **more)))[0]
+        learner = ppo(CONTINUOUS, settings(epsilon=epsilon, learning_rate=0.01, **more))
+        return learner.update(Collector(learner).collect(learner.snapshot()), 0.0, None)
 
     first = made(num_epoch=1)
     kl, clipped = first[keys.APPROXIMATE_KL], first[keys.CLIP_FRACTION]

@@ -36,14 +36,6 @@ def test_any_length_equals_the_loop(length: int) -> None:
     np.testing.assert_allclose(accumulate(delta.copy(), factor, following), expected, rtol=1e-12, atol=1e-12)
 
 
-def test_one_long_episode_is_worth_its_discounted_return() -> None:
-    rewards, nothing, goes_on = torch.rand(50, 3, 2), torch.zeros(50, 3, 2), torch.ones(50, 3)
-    goes_on[-1] = 0.0
-    advantages = gae(rewards, nothing, nothing, 0.9 * goes_on, 0.9, None)
-    powers = 0.9 ** torch.arange(50.0)[:, None, None]
-    torch.testing.assert_close(advantages[0], (powers * rewards).sum(dim=0))
-
-
 def test_time_first_is_the_same_as_any_order() -> None:
     """Six agents for 20 steps, whose traces end now and then, once as [T, E, R] and once shuffled as [N, R]."""
     steps, copies = 20, 6

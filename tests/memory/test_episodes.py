@@ -7,7 +7,6 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,8 +47,8 @@ class Decision:
 class Playing:
     """Agents whose transitions go to a ring, and a list of what it should hold."""
 
-    def __init__(self, capacity: int, *, images: bool) -> None:
-        self.memory = RolloutMemory((MARKER, IMAGE), (), rewards={"extrinsic": 1}, capacity=8, horizon=1, ends=True)
+    def __init__(self, capacity: int, *, images: bool, ends: bool = True) -> None:
+        self.memory = RolloutMemory((MARKER, IMAGE), (), rewards={"extrinsic": 1}, capacity=8, horizon=1, ends=ends)
         self.images = images
         self.replay = self.new_replay(capacity)
         self.rows: list[Decision] = []
@@ -171,10 +170,9 @@ def test_episodes_are_what_was_played(happening: Any, capacity: int, images: boo
     playing.check()
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_long_run_in_a_small_ring(seed: int) -> None:
+def test_a_long_run_in_a_small_ring() -> None:
     """Slots go round many times."""
-    playing, rng = Playing(37, images=False), np.random.default_rng(seed)
+    playing, rng = Playing(37, images=False), np.random.default_rng(0)
     for step in range(1500):
         playing.decide(np.flatnonzero(rng.random(AGENTS) < 0.8).tolist() or [0])
         for agent in EVERYBODY:

@@ -49,26 +49,31 @@ def test_it_holds_the_newest(capacity: int, counts: list[int]) -> None:
         newest = [*newest, *range(first, first + count)][-capacity:]
         first += count
         assert_holds(replay, newest)
+        recent = replay.take(replay.recent(3))["vector"][:, 0].tolist()
+        assert recent == newest[::-1][:3]
 
 
 @given(st.integers(1, 12), sizes, st.integers(0, 20))
 def test_rows_can_be_taken_out_again(capacity: int, counts: list[int], more: int) -> None:
-    replay, first = Replay(COLUMNS, capacity), 0
-    for count in counts:
-        replay.append(rows(first, count))
-        first += count
+    replay, first = filled(capacity, counts)
     before = replay.take(np.arange(len(replay))), replay.state()[1]
     replay.append(rows(first, more))()
     assert replay.state()[1] == before[1]
     np.testing.assert_equal(replay.state()[0], before[0])
 
 
-@given(st.integers(1, 12), sizes, sizes)
-def test_a_ring_that_was_read_back_goes_on_the_same(capacity: int, counts: list[int], later: list[int]) -> None:
-    replay, other, first = Replay(COLUMNS, capacity), Replay(COLUMNS, capacity), 0
+def filled(capacity: int, counts: list[int]) -> tuple[Replay, int]:
+    """A ring with so many rows after so many, and the number of the next one."""
+    replay, first = Replay(COLUMNS, capacity), 0
     for count in counts:
         replay.append(rows(first, count))
         first += count
+    return replay, first
+
+
+@given(st.integers(1, 12), sizes, sizes)
+def test_a_ring_that_was_read_back_goes_on_the_same(capacity: int, counts: list[int], later: list[int]) -> None:
+    (replay, first), other = filled(capacity, counts), Replay(COLUMNS, capacity)
     arrays, following = replay.state()
     other.load({name: values.copy() for name, values in arrays.items()}, following)
     for count in later:
@@ -108,10 +113,10 @@ def test_what_does_not_fit_changes_nothing(change: dict[str, Any], following: in
     assert_holds(replay, [7, 8])
 
 
-@pytest.mark.parametrize("following", [-1, 5])
-def test_a_place_outside_a_full_ring_is_refused(following: int) -> None:
-    with pytest.raises(ValueError, match="rows do not fit"):
-        Replay(COLUMNS, 5).load(rows(0, 5), following)
+def test_a_place_outside_a_full_ring_is_refused() -> None:
+    for following in (-1, 5):
+        with pytest.raises(ValueError, match="rows do not fit"):
+            Replay(COLUMNS, 5).load(rows(0, 5), following)
 
 
 def test_cleared() -> None:

@@ -27,12 +27,6 @@ def network(space: ActionSpace, levels: int | None = None) -> ActorCritic:
     )
 
 
-def test_observations_are_one_vector() -> None:
-    spec = spec_of("p", SEEN, spaces.MultiDiscrete([2, 3]))
-    assert spec.observations[0].shape == (6,)
-    assert spec.actions.discrete_branches == (2, 3)
-
-
 @pytest.mark.parametrize(
     ("dtype", "shape"),
     [

@@ -106,22 +106,19 @@ def assert_same(first: PPO, second: PPO, tolerance: float = 2e-5) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("gamma", [0.0, 0.9])
 @pytest.mark.parametrize(
     "own",
     [
         pytest.param({"network": LEVELS}, id="levels"),
-        pytest.param({"network": GAUSSIAN}, id="gaussian"),
+        pytest.param({"network": GAUSSIAN, "gamma": 0.0}, id="gaussian"),
         pytest.param({"network": {"num_layers": 1}, "normalize_advantage": "minibatch"}, id="minibatch"),
-        pytest.param({"network": LEVELS, "shared_critic": True, "optimizer": "adamw"}, id="shared critic"),
+        pytest.param({"network": LEVELS, "shared_critic": True, "optimizer": "adamw", "max_grad_norm": None}),
         pytest.param({"network": GAUSSIAN, "optimizer": "sgd", "weight_decay": 0.1}, id="sgd"),
     ],
 )
-def test_a_member_learns_what_ppo_learns(own: dict[str, Any], gamma: float, stacked: bool) -> None:
-    if own.get("shared_critic"):
-        own = {**own, "max_grad_norm": None}
-    learner = population(SEEDS[:3], options(gamma=gamma, **own), stacked=stacked)
-    alone = members(SEEDS[:3], options(gamma=gamma, **own))
+def test_a_member_learns_what_ppo_learns(own: dict[str, Any], stacked: bool) -> None:
+    learner = population(SEEDS[:3], options(**own), stacked=stacked)
+    alone = members(SEEDS[:3], options(**own))
     for update in range(3):
         rollout = lived(learner, SEEDS[:3], update)
         told = learner.learn(rollout, update / 10)
@@ -144,8 +141,7 @@ def test_traces_are_cut_at_the_time_horizon() -> None:
     assert (uncut.members[0].weights()["value.weight"] != alone.weights()["value.weight"]).any()
 
 
-@BOTH
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("threads", "stacked"), [(1, True), (3, False)])
 def test_a_member_does_not_depend_on_the_others(threads: int, stacked: bool) -> None:
     many = population(SEEDS, threads=threads, stacked=stacked)
     alone = [population([seed]) for seed in SEEDS]
@@ -158,14 +154,9 @@ def test_a_member_does_not_depend_on_the_others(threads: int, stacked: bool) -> 
             torch.testing.assert_close(own.actions, rollout.actions[:, part])
             one.learn(own, 0.1)
             assert_same(many.members[index], one.members[0], 1e-5)
+        first, second = rollout.actions[:, :COPIES], rollout.actions[:, COPIES : 2 * COPIES]
+        assert (first != second).float().mean() > 0.5, "seeds make members differ"
     many.close()
-
-
-def test_seeds_make_members_differ() -> None:
-    learner = population(SEEDS[:2])
-    rollout = lived(learner, SEEDS[:2], 0)
-    first, second = rollout.actions[:, :COPIES], rollout.actions[:, COPIES:]
-    assert (first != second).float().mean() > 0.5
 
 
 def test_actions_are_drawn_as_their_log_probabilities_say() -> None:
@@ -203,7 +194,7 @@ def test_gaussians_are_clipped_as_policies_clip_them() -> None:
 @BOTH
 @pytest.mark.parametrize(
     ("what", "value"),
-    [("rewards", torch.nan), ("observations", torch.nan), pytest.param("rewards", 1e30, id="infinite loss")],
+    [("observations", torch.nan), pytest.param("rewards", 1e30, id="infinite loss")],
 )
 def test_who_meets_nan_is_frozen_and_takes_nobody_along(what: str, value: float, stacked: bool) -> None:
     learner, alone = (population(SEEDS, options(LEVELS), stacked=stacked) for _ in range(2))

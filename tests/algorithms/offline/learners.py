@@ -46,9 +46,10 @@ def hybrid(seed: int = 0) -> Demonstration:
     return made_up(HYBRID, lengths=(20, 30, 15, 25, 40, 10), seed=seed)
 
 
-def everything(one: Any) -> Any:
-    """All that it learns from, as one minibatch."""
-    return one._transitions(one.replay.take(np.arange(len(one.replay))))
+def everything(one: Any, held: Any = None) -> Any:
+    """All that it learns from, or that it holds out, as one minibatch."""
+    rows = one.replay if held is None else held
+    return one._transitions(rows.take(np.arange(len(rows))))
 
 
 KINDS = ["bc", "iql", "awac"]
