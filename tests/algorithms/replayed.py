@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -194,6 +195,21 @@ def trained(learner: OffPolicy, rounds: int = 2) -> Collector:
     for _ in range(rounds):
         learner.update(collector.collect(), 0.0, None)
     return collector
+
+
+State = tuple[dict[str, Any], dict[str, Any]]
+
+
+def copied(state: State) -> State:
+    """As a file would give it back."""
+    arrays, metadata = state
+    return {name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(metadata))
+
+
+def assert_same_state(learner: OffPolicy, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
+    now, facts_now = copied(learner.state())
+    np.testing.assert_equal(now, arrays)
+    assert facts_now == metadata
 
 
 def counters(learner: OffPolicy) -> Counters:

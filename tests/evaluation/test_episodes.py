@@ -41,6 +41,10 @@ def test_returns_and_lengths_of_an_episode() -> None:
     assert returns == {"own": [2.5, 2.25], "group": [25.0, 22.5], "paid": pytest.approx([0.25, 0.225])}
     assert lengths == [3.0, 2.0]
     assert scores.episodes == 2
+    assert end(scores, rows(0), 7.0) == ({"own": [], "group": [], "paid": []}, []), "without a decision it is none"
+    assert scores.episodes == 2
+    step(scores, rows(0), 100.0)
+    assert end(scores, rows(0), 1.0)[0]["own"] == [1.0], "the next begins at zero"
 
 
 def test_a_kind_that_nobody_pays_is_0() -> None:
@@ -48,21 +52,6 @@ def test_a_kind_that_nobody_pays_is_0() -> None:
     scores.step(rows(0), scores.acted(rows(0)), own=floats(1.0))
     returns, _ = scores.end(rows(0), scores.acted(rows(0)), own=floats(2.0))
     assert {kind: sums.tolist() for kind, sums in returns.items()} == {"own": [2.0], "group": [0.0], "paid": [0.0]}
-
-
-def test_an_end_without_a_decision_is_no_episode() -> None:
-    scores = EpisodeScores()
-    assert end(scores, rows(4), 7.0) == ({"own": [], "group": [], "paid": []}, [])
-    assert scores.episodes == 0
-
-
-def test_the_next_episode_begins_at_zero() -> None:
-    scores = EpisodeScores()
-    step(scores, rows(2), 0.0)
-    end(scores, rows(2), 5.0)
-    assert scores.acted(rows(2)).tolist() == [False]
-    step(scores, rows(2), 100.0)
-    assert end(scores, rows(2), 1.0)[0]["own"] == [1.0]
 
 
 def test_rows_beyond_the_first_table_and_clear() -> None:

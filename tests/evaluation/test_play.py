@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tau_trainer.errors import EngineError, EngineStoppedError, SettingsError
+from tau_trainer.errors import EngineStoppedError, SettingsError
 from tau_trainer.evaluation.play import Play, evaluate
 from tau_trainer.settings import load_settings
 from tests.evaluation.scripted import SPEC, batch, play_of, played
@@ -16,25 +16,6 @@ from tests.evaluation.scripted import SPEC, batch, play_of, played
 
 def returns_of(play: Play) -> list[float]:
     return play.episodes[SPEC.short_name].returns
-
-
-def test_returns_and_lengths_in_the_order_in_which_episodes_end() -> None:
-    steps = [batch([1, 2], [], 0), batch([2], [], 1), batch([1, 2], [1], 2), batch([1], [2], 3), batch([2], [1], 4)]
-    play, environment = played(steps, 3)
-    assert environment.closed
-    episodes = play.episodes[SPEC.short_name]
-    assert (episodes.returns, episodes.lengths) == ([2, 6, 7], [1, 3, 2])
-    assert (len(episodes), episodes.mean_return, play.ended) == (3, 5.0, 3)
-    assert play.decisions == 7
-
-
-def test_an_episode_that_a_failure_cut_is_none() -> None:
-    steps = [batch([1], [], 0), batch([1], [], 1), EngineError("gone"), batch([1], [], 5), batch([1], [1], 6)]
-    assert returns_of(played(steps, 1)[0]) == [6]
-
-
-def test_an_end_without_a_decision_is_no_episode() -> None:
-    assert returns_of(played([batch([1], [3], 0), batch([], [1], 1)], 1)[0]) == [1]
 
 
 def test_what_a_group_gets_is_the_policys_too() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +9,7 @@ import onnxruntime
 import pytest
 
 from tau_trainer.algorithms import Setup, make_algorithm
-from tau_trainer.errors import ExportError
-from tau_trainer.export import check_export, export_onnx
+from tau_trainer.export import export_onnx
 from tau_trainer.models import Policy
 from tau_trainer.specs import ActionSpec
 from tests.training.fakes import ppo_settings, vector_spec
@@ -36,14 +34,3 @@ def test_the_file_acts_as_the_policy(policy: Policy, tmp_path: Path) -> None:
     continuous = session.run(["deterministic_continuous_actions"], inputs)[0]
     expected = policy.act((obs,), None, np.random.default_rng(0), deterministic=True).continuous
     np.testing.assert_allclose(continuous, np.clip(expected, -3, 3) / 3, atol=1e-5)
-
-
-def test_a_check_leaves_nothing(policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    check_export(policy, SPEC)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_policy_of_another_behavior(policy: Policy) -> None:
-    with pytest.raises(ExportError):
-        check_export(policy, vector_spec(actions=ActionSpec(4)))

@@ -58,11 +58,11 @@ def plugin(model: bytes, spec: BehaviorSpec, obs: dict[str, NDArray[Any]]) -> di
 @pytest.mark.parametrize(
     "named", [(MOVE, TURN), (JUMP, FIRE), (JUMP, MOVE, FIRE, TURN)], ids=["continuous", "discrete", "mixed"]
 )
-@pytest.mark.parametrize("squashed", [False, True], ids=["clipped", "squashed"])
+@pytest.mark.parametrize("head", [{}, {"squashed": True}, {"action_levels": 5}], ids=["clipped", "squashed", "levels"])
 def test_the_plugin_takes_the_actions_of_the_policy(
-    network_of: MakeNetwork, tmp_path: Path, named: tuple[NamedAction, ...], squashed: bool
+    network_of: MakeNetwork, tmp_path: Path, named: tuple[NamedAction, ...], head: dict[str, Any]
 ) -> None:
-    network, spec = made(network_of, *named, squashed=squashed)
+    network, spec = made(network_of, *named, **head)
     path = export_onnx(policy_of(network), spec, tmp_path / "B.onnx")
     rng = np.random.default_rng(1)
     for _ in range(5):
@@ -102,14 +102,6 @@ def test_a_model_that_acts_otherwise_is_refused(network_of: MakeNetwork) -> None
         network.action.bias[0] += 0.5
     with pytest.raises(ExportError, match=r"'output' differs from the network"):
         verify_godot(data, network, spec)
-
-
-def test_levels_of_continuous_actions_are_values(network_of: MakeNetwork, tmp_path: Path) -> None:
-    network, spec = made(network_of, MOVE, action_levels=5)
-    path = export_onnx(policy_of(network), spec, tmp_path / "B.onnx")
-    seen = np.ones((1, 5), np.float32)
-    right = policy_of(network).act((seen,), None, np.random.default_rng(0), deterministic=True).to_env()
-    assert plugin(path.read_bytes(), spec, {"sensor 0": seen[0]})["move"] == pytest.approx(right.continuous[0].tolist())
 
 
 @pytest.mark.parametrize(

@@ -10,28 +10,11 @@ import pytest
 
 from tau_trainer.errors import ExportError
 from tau_trainer.export.build import build_model
-from tau_trainer.export.cases import Case
-from tau_trainer.export.session import run_case, run_feed, session_of
+from tau_trainer.export.session import run_feed, session_of
 from tests.export.conftest import MakeNetwork
 from tests.waiting import HANG_S
 
 ONES = (np.ones((50, 5), np.float32),)
-
-
-def test_one_seed_gives_the_same_samples_and_another_does_not(network_of: MakeNetwork) -> None:
-    network = network_of(continuous=2, branches=(5,))
-    model, case = build_model(network, network.spec).SerializeToString(), Case("ones", ONES, None, None)
-    first, again, other = (run_case(session_of(model, seed), network.spec, case) for seed in (3, 3, 4))
-    for name in ("continuous_actions", "discrete_actions"):
-        assert np.array_equal(first[name], again[name])
-        assert not np.array_equal(first[name], other[name])
-
-
-def test_the_mask_is_turned_round_for_the_model(network_of: MakeNetwork) -> None:
-    network = network_of(branches=(3,))
-    case = Case("two", (np.zeros((2, 5), np.float32),), np.array([[True, False, True], [True, True, False]]), None)
-    outputs = run_case(session_of(build_model(network, network.spec).SerializeToString()), network.spec, case)
-    assert outputs["discrete_actions"].tolist() == [[1], [2]]
 
 
 def test_faults_are_told_as_export_errors(network_of: MakeNetwork) -> None:

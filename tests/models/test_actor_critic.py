@@ -85,21 +85,12 @@ def test_a_goal_makes_the_weights_of_the_last_hidden_layer(shared: bool) -> None
         encoder: Any = network.encoders[tower]
         features, goal = encoder(inputs)
         torch.testing.assert_close(goal, inputs[0][:, 3:])
+        assert network.normalizer is not None
+        assert network.normalizer.mean.shape == (5,), "a goal's numbers are normalised as well"
         assert network.hyper is not None
         assert len(network.body) == 2
         torch.testing.assert_close(answered, head(network.hyper(network.body(features, tower), goal, tower)))
     assert not network.plain
-
-
-def test_without_a_hyper_network_a_goal_is_a_vector_like_any_other() -> None:
-    goal = ObservationSpec("goal", (2,), (), ObservationType.GOAL_SIGNAL)
-    network = make_network(BehaviorSpec("Walker", (FIRST, goal), HYBRID), goal_conditioning_type="none")
-    assert network.plain
-    assert network.hyper is None
-    conditioned = make_network(BehaviorSpec("Walker", (FIRST, goal), HYBRID))
-    assert not conditioned.plain
-    assert conditioned.normalizer is not None
-    assert conditioned.normalizer.mean.shape == (5,), "a goal's numbers are normalised as well"
 
 
 @pytest.mark.usefixtures("toys")
@@ -133,16 +124,6 @@ def test_a_hidden_sensor_is_not_seen() -> None:
     assert [network.part_of(0), network.part_of(2)] == [slice(0, 2), slice(2, 3)]
     with pytest.raises(ValueError, match="1 is not in list"):
         network.part_of(1)
-
-
-@pytest.mark.usefixtures("toys")
-def test_a_network_may_see_images_alone() -> None:
-    spec = BehaviorSpec("Walker", (IMAGE,), HYBRID)
-    network = make_network(spec)
-    assert network.normalizer is None
-    obs = observations(spec, 5)
-    assert network.vectors(obs).shape == (5, 0)
-    assert network(network.prepare(obs)).outputs.shape == (5, 9)
 
 
 def test_read_only_observations_are_taken_without_a_warning() -> None:

@@ -2,15 +2,11 @@ from __future__ import annotations
 
 import threading
 
-import numpy as np
 import pytest
 import torch
 
-from tau_trainer import plugins
 from tau_trainer.errors import SettingsError
 from tau_trainer.models.blocks import drawn_from, kind_of, make_encoder, make_list_encoder
-from tau_trainer.models.encoders.convolutional import NatureCNN
-from tau_trainer.models.encoders.resnet import ResNet
 from tau_trainer.settings import MemorySettings, NetworkSettings
 from tau_trainer.specs import DimensionProperty, ObservationSpec
 from tests.networks import IMAGE, LIST, CountingMemory, ToyImage, ToyLists
@@ -55,13 +51,6 @@ def test_what_no_network_reads_is_named(shape: tuple[int, ...], properties: tupl
         kind_of(ObservationSpec("odd", shape, properties))
 
 
-def test_encoders_are_found_by_setting() -> None:
-    camera = ObservationSpec("camera", (3, 40, 40), dtype=np.uint8)
-    assert isinstance(make_encoder(camera, NetworkSettings(vis_encode_type="resnet")), ResNet)
-    assert isinstance(make_encoder(camera, NetworkSettings(vis_encode_type="nature_cnn")), NatureCNN)
-    assert set(plugins.names("encoders")) >= {f"visual:{name}" for name in ("simple", "match3", "fully_connected")}
-
-
 @pytest.mark.usefixtures("toys")
 def test_plugged_in_encoders_are_found() -> None:
     assert isinstance(make_encoder(IMAGE, NetworkSettings()), ToyImage)
@@ -77,21 +66,9 @@ def test_a_memory_that_knows_single_steps_goes_through_sequences() -> None:
     assert found.tolist() == [[5.0, 0.0], [6.0, 1.0], [7.0, 2.0], [5.0, 0.0], [5.0, 0.0], [6.0, 1.0]]
 
 
-def test_blocks_that_initialise_themselves_follow_the_generator() -> None:
-    def draw(seed: int) -> torch.Tensor:
-        with drawn_from(torch.Generator().manual_seed(seed)):
-            return torch.rand(5)
-
-    before = torch.random.get_rng_state()
-    first, again, other = draw(1), draw(1), draw(2)
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    assert torch.equal(torch.random.get_rng_state(), before), "torch's own random numbers are left alone"
-
-
 def test_threads_draw_one_after_the_other() -> None:
     """Two runs of one process make their networks at the same time; each begins as if it were alone."""
-    drawn = list[torch.Tensor]()
+    drawn, before = list[torch.Tensor](), torch.random.get_rng_state()
     with drawn_from(torch.Generator().manual_seed(1)):
         alone = [torch.rand(3), torch.rand(3)]
 
@@ -112,3 +89,4 @@ def test_threads_draw_one_after_the_other() -> None:
     beside.join()
     assert inside.is_set()
     assert all(torch.equal(one, other) for one, other in zip(alone, drawn, strict=True))
+    assert torch.equal(torch.random.get_rng_state(), before), "torch's own random numbers are left alone"

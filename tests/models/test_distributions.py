@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch.distributions import Categorical, Normal, TanhTransform, TransformedDistribution
 
-from tau_trainer.models.distributions import action_log_prob, branch_bounds, effective_mask, evaluate_actions
+from tau_trainer.models.distributions import action_log_prob, effective_mask, evaluate_actions
 from tau_trainer.models.heads import Acting, ActionHead
 from tau_trainer.specs import ActionSpec
 
@@ -63,20 +63,6 @@ def test_masked_actions_have_no_probability_and_no_gradient() -> None:
     assert outputs.grad is not None
     assert not outputs.grad[:, 2].any()
     assert torch.isfinite(outputs.grad).all()
-
-
-def test_only_discrete_or_only_continuous() -> None:
-    outputs, log_sigma, continuous, discrete = _case()
-    none = torch.zeros(8, 0)
-    log_prob, entropy = evaluate_actions(ActionSpec(2), outputs[:, :2], log_sigma, continuous, none.long(), None)
-    assert (log_prob.shape, entropy.shape) == ((8, 2), (8,))
-    log_prob, entropy = evaluate_actions(ActionSpec(0, (3, 2)), outputs[:, 2:], none[0], none, discrete, None)
-    assert (log_prob.shape, entropy.shape) == ((8, 2), (8,))
-
-
-def test_bounds_of_branches() -> None:
-    assert branch_bounds((3, 1, 2)) == ((0, 3), (3, 4), (4, 6))
-    assert branch_bounds(()) == ()
 
 
 def test_branch_that_forbids_everything_is_freed() -> None:

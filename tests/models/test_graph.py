@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-import torch
 
-from tau_trainer.errors import NonFiniteError
 from tau_trainer.models.graph import GraphWriter
 from tests.models.graphs import run_graph
 
@@ -49,20 +46,3 @@ def test_nodes_say_what_their_names_say() -> None:
     ]
     for found, wanted in zip(run_graph(_write, {"x": X}), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
-
-
-def test_layers_of_torch_say_the_same() -> None:
-    dense, convolution = torch.nn.Linear(6, 4), torch.nn.Conv2d(3, 5, 3, stride=2, padding=1)
-    x, image = torch.randn(7, 6), torch.randn(2, 3, 9, 8)
-    found = run_graph(
-        lambda graph: [graph.dense(dense, "x", "y"), graph.convolution(convolution, "image", "map")],
-        {"x": x.numpy(), "image": image.numpy()},
-    )
-    for values, wanted in zip(found, (dense(x), convolution(image)), strict=True):
-        torch.testing.assert_close(torch.from_numpy(values), wanted.detach(), rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_numbers_that_no_file_can_hold_are_named(bad: float) -> None:
-    with pytest.raises(NonFiniteError, match=r"policy's body_0\.linear\.weight contains NaN or infinity"):
-        GraphWriter().constant("body_0.linear.weight", np.array([0.0, bad], np.float32))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import math
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tau_trainer.errors import NonFiniteError
-from tau_trainer.models import MLPPolicy, ModulePolicy, Policy, make_policy, to_env
+from tau_trainer.models import MLPPolicy, ModulePolicy, Policy
 from tau_trainer.models.blocks import Past
 from tau_trainer.models.distributions import effective_mask, evaluate_actions
-from tau_trainer.models.policy import NUMPY_LIMIT
 from tau_trainer.settings import MemorySettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tests.networks import IMAGE, make_network, observations, policy_of
@@ -44,9 +42,9 @@ def module_outputs(policy: Policy, obs: tuple[Any, ...]) -> Any:
     return network.outputs(network.prepare(obs)).numpy()
 
 
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("normalize", [False, True])
-@pytest.mark.parametrize("layers", [0, 1, 2, 3])
+@pytest.mark.parametrize(
+    ("layers", "normalize", "shared"), [(0, True, False), (1, False, True), (2, True, True), (3, False, False)]
+)
 @pytest.mark.parametrize("rows", [1, 12, 2000])
 def test_fast_path_equals_the_module(rows: int, layers: int, normalize: bool, shared: bool) -> None:
     policy = plain(ActionSpec(2, (3,)), num_layers=layers, normalize=normalize, shared_critic=shared)
@@ -62,15 +60,6 @@ def test_fast_path_leaves_observations_as_they_are(sensors: int) -> None:
         policy_of(make_network(spec, normalize=normalize)).act(obs, None, np.random.default_rng(0))
     for values, before in zip(obs, kept, strict=True):
         np.testing.assert_array_equal(values, before)
-
-
-def test_numpy_and_torch_agree() -> None:
-    policy = plain(ActionSpec(3), hidden_units=128)
-    border = NUMPY_LIMIT // (128 * 128)
-    obs = seen(4 * border)
-    large = policy.outputs(obs)
-    small = [policy.outputs(tuple(values[row : row + 1] for values in obs)) for row in range(4 * border)]
-    np.testing.assert_allclose(np.concatenate(small), large, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
@@ -104,14 +93,22 @@ def test_nobody_asks() -> None:
     assert len(result) == 0
 
 
-@pytest.mark.parametrize("actions", [ActionSpec(2), ActionSpec(0, (3, 2)), ActionSpec(2, (3, 2))])
+@pytest.mark.parametrize(
+    ("actions", "levels"), [(ActionSpec(2), None), (ActionSpec(0, (3, 2)), None), (HYBRID, None), (HYBRID, 4)]
+)
 @given(seed=st.integers(0, 2**31), rows=st.integers(1, 20), deterministic=st.booleans(), masked=st.booleans())
 def test_log_prob_equals_the_learners(
-    actions: ActionSpec, seed: int, rows: int, deterministic: bool, masked: bool
+    actions: ActionSpec, levels: int | None, seed: int, rows: int, deterministic: bool, masked: bool
 ) -> None:
-    policy, obs, rng = plain(actions), seen(rows, seed), np.random.default_rng(seed)
+    policy, obs, rng = plain(actions, action_levels=levels), seen(rows, seed), np.random.default_rng(seed)
     mask = rng.random((rows, actions.mask_size)) < 0.6 if masked and actions.mask_size else None
     result = policy.act(obs, mask, rng, deterministic=deterministic)
+    if levels:
+        sent = result.to_env()
+        np.testing.assert_allclose(sent.continuous, result.discrete[:, :2] * (2.0 / (levels - 1)) - 1.0, atol=1e-6)
+        np.testing.assert_array_equal(sent.discrete, result.discrete[:, 2:])
+        actions = ActionSpec(0, (levels, levels, *actions.discrete_branches))
+        mask = mask if mask is None else np.concatenate((np.zeros((rows, 2 * levels), np.bool_), mask), axis=1)
     if mask is not None:
         mask = effective_mask(mask, actions.discrete_branches)
         offset = 0
@@ -121,7 +118,7 @@ def test_log_prob_equals_the_learners(
     log_prob, _ = evaluate_actions(
         actions,
         torch.tensor(policy.outputs(obs)),
-        torch.tensor(policy.weights["action.log_sigma"]),
+        torch.tensor(policy.weights.get("action.log_sigma", np.zeros(0, np.float32))),
         torch.tensor(result.continuous),
         torch.tensor(result.discrete, dtype=torch.int64),
         None if mask is None else torch.tensor(mask),
@@ -131,77 +128,9 @@ def test_log_prob_equals_the_learners(
     assert dtypes == [np.float32, np.int32, np.float32]
 
 
-def test_samples_follow_the_distribution() -> None:
-    policy, rows = plain(ActionSpec(2, (3,))), 40_000
-    obs = tuple(np.repeat(values, rows, axis=0) for values in seen(1))
-    result = policy.act(obs, None, np.random.default_rng(1))
-    outputs, sigma = module_outputs(policy, seen(1))[0], np.exp(policy.weights["action.log_sigma"])
-    np.testing.assert_allclose(result.continuous.mean(axis=0), outputs[:2], atol=0.03)
-    np.testing.assert_allclose(result.continuous.std(axis=0), sigma, rtol=0.02)
-    probabilities = np.exp(outputs[2:]) / np.exp(outputs[2:]).sum()
-    shares = np.bincount(result.discrete[:, 0], minlength=3) / rows
-    np.testing.assert_allclose(shares, probabilities, atol=0.01)
-
-
-@pytest.mark.parametrize("kind", [MLPPolicy, ModulePolicy])
-def test_a_deterministic_head_samples_nothing(kind: type[MLPPolicy] | type[ModulePolicy]) -> None:
-    network, rng = make_network(behavior(ActionSpec(3)), deterministic=True), np.random.default_rng(1)
-    policy, before = kind(network, policy_of(network).weights, 7), rng.bit_generator.state
-    sampled, best = (policy.act(seen(9), None, rng, deterministic=one) for one in (False, True))
-    assert module_outputs(policy, seen(9)).shape == (9, 3)
-    assert "action.log_sigma" not in policy.weights
-    np.testing.assert_array_equal(sampled.to_env().continuous, best.to_env().continuous)
-    assert np.abs(best.continuous).max() <= 1.0
-    assert rng.bit_generator.state == before
-
-
-def test_squashed_samples_follow_the_distribution() -> None:
-    network, rows = make_network(behavior(ActionSpec(3)), squashed=True), 40_000
-    with torch.no_grad():
-        network.action.weight.div_(10.0)
-        network.action.bias[3:] = torch.tensor([-0.5, -40.0, 9.0])  # of which two are beyond the limits
-        network.action.weight[:, 4:] = 0.0
-    obs = tuple(np.repeat(values, rows, axis=0) for values in seen(1))
-    raw = np.arctanh(policy_of(network).act(obs, None, np.random.default_rng(1)).continuous.astype(np.float64)[:, :2])
-    outputs = module_outputs(policy_of(network), seen(1))[0]
-    np.testing.assert_allclose(raw.mean(axis=0), outputs[:2], atol=0.02)
-    np.testing.assert_allclose(raw[:, 0].std(), np.exp(outputs[3]), rtol=0.02)
-    assert raw[:, 1].std() < 1e-6
-    wide = policy_of(network).act(obs, None, np.random.default_rng(1)).continuous[:, 2]
-    inside = np.mean(np.abs(wide) < np.tanh(1.0))  # two units of a Gaussian whose sigma is e squared
-    assert inside == pytest.approx(2.0 / (math.exp(2.0) * math.sqrt(2.0 * math.pi)), rel=0.1)
-
-
-def test_continuous_actions_with_levels() -> None:
-    actions, rows = ActionSpec(2, (3,)), 40_000
-    policy = policy_of(make_network(behavior(actions), action_levels=5))
-    assert isinstance(policy, MLPPolicy)
-    obs = tuple(np.repeat(values, rows, axis=0) for values in seen(1))
-    mask = np.tile([False, True, False], (rows, 1))
-    result = policy.act(obs, mask, np.random.default_rng(1))
-    sent = result.to_env()
-    assert (sent.continuous.shape, sent.discrete.shape) == ((rows, 2), (rows, 1))
-    assert [values.dtype for values in (sent.continuous, sent.discrete)] == [np.float32, np.int32]
-    assert np.unique(sent.continuous).tolist() == [-1.0, -0.5, 0.0, 0.5, 1.0]
-    logits = module_outputs(policy, seen(1))[0].copy()
-    logits[11] = -100.0
-    for component, (begin, end) in enumerate([(0, 5), (5, 10), (10, 13)]):
-        powers = np.exp(logits[begin:end])
-        drawn = result.discrete[:, component]
-        np.testing.assert_allclose(np.bincount(drawn, minlength=end - begin) / rows, powers / powers.sum(), atol=0.01)
-        log_prob = np.log(powers / powers.sum())[drawn]
-        np.testing.assert_allclose(result.extras["log_prob"][:, component], log_prob, rtol=1e-4, atol=1e-4)
-    np.testing.assert_array_equal(sent.continuous, result.discrete[:, :2] * 0.5 - 1.0)
-    np.testing.assert_array_equal(sent.discrete, result.discrete[:, 2:])
-    part = result.part(slice(3, 6)).to_env()
-    np.testing.assert_array_equal(part.continuous, sent.continuous[3:6])
-    best = policy.act(seen(1), mask[:1], np.random.default_rng(0), deterministic=True).to_env()
-    assert best.continuous.tolist() == [[logits[:5].argmax() * 0.5 - 1.0, logits[5:10].argmax() * 0.5 - 1.0]]
-
-
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("rows", [12, 4000], ids=["numpy", "large"])
-@pytest.mark.parametrize("kind", [MLPPolicy, ModulePolicy])
+@pytest.mark.parametrize(
+    ("kind", "rows", "masked"), [(MLPPolicy, 12, True), (MLPPolicy, 4000, False), (ModulePolicy, 12, True)]
+)
 @pytest.mark.parametrize("head", ["gaussian", "squashed", "deterministic", "levels"])
 def test_deterministic_takes_means_and_likeliest_and_no_random_numbers(
     head: str, kind: type[MLPPolicy] | type[ModulePolicy], rows: int, masked: bool
@@ -234,25 +163,9 @@ def test_deterministic_takes_means_and_likeliest_and_no_random_numbers(
     np.testing.assert_array_equal(sent.discrete[clear, 1], second.argmax(axis=1)[clear])
     assert clear.mean() > 0.9
     assert rng.bit_generator.state == before
-
-
-def test_branch_with_everything_forbidden_acts_as_if_free() -> None:
-    policy, obs = plain(ActionSpec(0, (3, 2))), seen(400)
-    mask = np.zeros((400, 5), np.bool_)
-    mask[:, :3] = True
-    free = policy.act(obs, None, np.random.default_rng(0))
-    result = policy.act(obs, mask, np.random.default_rng(0))
-    np.testing.assert_array_equal(free.discrete, result.discrete)
-    np.testing.assert_array_equal(free.extras["log_prob"], result.extras["log_prob"])
-
-
-def test_environment_gets_clipped_and_scaled_actions() -> None:
-    raw = np.array([[-9.0, -3.0, -1.5, 0.0, 1.5, 3.0, 9.0]], np.float32)
-    assert to_env(raw).tolist() == [[-1.0, -1.0, -0.5, 0.0, 0.5, 1.0, 1.0]]
-    assert raw[0, 0] == -9.0
-    result = plain(HYBRID).act(seen(3), None, np.random.default_rng(0))
-    np.testing.assert_array_equal(result.to_env().continuous, to_env(result.continuous))
-    assert result.to_env().discrete is result.discrete
+    if head == "deterministic":
+        assert "action.log_sigma" not in policy.weights
+        np.testing.assert_array_equal(policy.act(obs, mask, rng).to_env().continuous, sent.continuous)
 
 
 @pytest.mark.usefixtures("toys")
@@ -274,18 +187,11 @@ def test_state_goes_in_and_comes_out() -> None:
     np.testing.assert_array_equal(part.extras["memory"], before[2:5])
 
 
-def test_part_of_a_decision() -> None:
-    whole = plain(HYBRID).act(seen(6), None, np.random.default_rng(0))
-    part = whole.part(slice(2, 5))
-    assert (len(part), part.version) == (3, whole.version)
-    np.testing.assert_array_equal(part.continuous, whole.continuous[2:5])
-    np.testing.assert_array_equal(part.discrete, whole.discrete[2:5])
-    np.testing.assert_array_equal(part.extras["log_prob"], whole.extras["log_prob"][2:5])
-
-
 @pytest.mark.usefixtures("toys")
-@pytest.mark.parametrize("rows", [4, 20_000])
-@pytest.mark.parametrize("settings", [{"normalize": False}, {}, {"memory": MEMORY}])
+@pytest.mark.parametrize(
+    ("settings", "rows"),
+    [({"normalize": False}, 4), ({"normalize": False}, 20_000), ({}, 4), ({}, 20_000), ({"memory": MEMORY}, 4)],
+)
 @pytest.mark.parametrize("bad", [(np.nan, 0.0), (np.inf, 0.0), (np.inf, -np.inf)])
 def test_bad_observation_is_named(bad: tuple[float, float], settings: dict[str, Any], rows: int) -> None:
     policy, obs = policy_of(make_network(behavior(ActionSpec(2)), **settings)), seen(rows)
@@ -318,17 +224,6 @@ def test_a_policy_stays_as_it_is_whatever_becomes_of_the_network(settings: dict[
     for values in policy.weights.values():
         with pytest.raises(ValueError, match="read-only"):
             values[...] = 1
-
-
-def test_the_network_has_the_policys_weights() -> None:
-    network = make_network(behavior(HYBRID))
-    policy = policy_of(network)
-    found = policy.network()
-    assert found is not network
-    for name, tensor in found.state_dict().items():
-        np.testing.assert_array_equal(tensor.numpy(), policy.weights[name])
-    again = make_policy(network, {name: values.copy() for name, values in policy.weights.items()}, 4)
-    assert (again.version, again.spec) == (4, policy.spec)
 
 
 @pytest.mark.usefixtures("toys")

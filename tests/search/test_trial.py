@@ -12,7 +12,7 @@ import torch
 from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.errors import SettingsError
-from tau_trainer.search.trial import Trial, TrialResult, loss_of, shortened, state_of, usual_decisions, with_numbers
+from tau_trainer.search.trial import Trial, loss_of, shortened, state_of, usual_decisions, with_numbers
 from tau_trainer.settings import load_settings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tests.search.conftest import quick
@@ -52,13 +52,13 @@ def test_nothing_that_exists_changes(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [path.name for path in tmp_path.rglob("*")] == ["temporary"]
 
 
-def test_it_begins_with_a_live_learners_weights_and_leaves_it_alone() -> None:
+def test_it_begins_with_a_live_learners_weights() -> None:
     settings = quick(learning_rate=1e-12)
     algorithm = make_algorithm(Setup(CARTPOLE, settings.of_behavior("CartPole-v1"), seed=77))
     assert isinstance(algorithm, PPO)
     algorithm.parameters.optimizer.parameters.mul_(4.0)  # fresh weights choose each action about as often
     algorithm.parameters.optimizer.exp_avg.fill_(0.5)
-    before, metadata = state_of(algorithm)
+    before, _ = state_of(algorithm)
     seen: list[dict[str, Any]] = []
 
     def look(_: float) -> None:
@@ -71,13 +71,6 @@ def test_it_begins_with_a_live_learners_weights_and_leaves_it_alone() -> None:
     np.testing.assert_allclose(seen[0]["model.action.weight"], before["model.action.weight"], atol=1e-6)
     assert seen[0]["model.action.weight"].any()
     assert seen[0]["optimizer.exp_avg"].max() > 0.1, "moments too"
-    after, facts_after = state_of(algorithm)
-    assert facts_after == metadata
-    assert {name: array.tobytes() for name, array in after.items()} == {
-        name: array.tobytes() for name, array in before.items()
-    }
-    other = Trial(settings, 300)
-    assert other.run().rewards != trial.outcome.rewards, "without them it begins with others"
 
 
 def test_it_can_be_stopped_before_and_while_it_runs() -> None:
@@ -131,12 +124,6 @@ def test_losses_are_summed_but_the_policys() -> None:
     assert loss_of({"Losses/Policy Loss": -9.0, "Losses/Q1 Loss": 1.0, "Losses/Q2 Loss": 2.0, "Policy/X": 4.0}) == 3.0
     assert loss_of({"Losses/Policy Loss": -9.0}) == -9.0
     assert loss_of({"Policy/Learning Rate": 1.0}) is None
-
-
-def test_means() -> None:
-    outcome = TrialResult([(1, 2.0), (5, 4.0)], [(6, 1.0)], 6)
-    assert (outcome.mean("reward"), outcome.mean("loss"), outcome.last) == (3.0, 1.0, 6)
-    assert TrialResult().mean("reward") is None
 
 
 def test_usual_lengths() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,9 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Setup, make_algorithm
-from tau_trainer.algorithms.accelerators.fused_dqn import run_value_steps
-from tau_trainer.algorithms.accelerators.scripting import scripted
 from tau_trainer.algorithms.off_policy.dqn import DQN
 from tau_trainer.algorithms.off_policy.transitions import Transitions
-from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.errors import SettingsError
 from tau_trainer.export.build import build_model
 from tau_trainer.export.verify import verify
 from tau_trainer.models import MLPPolicy, ModulePolicy
@@ -26,7 +23,7 @@ from tau_trainer.settings import MemorySettings
 from tau_trainer.settings.exploration import BoltzmannGumbelSettings, EpsGreedySettings, GreedySettings
 from tau_trainer.specs import ActionSpec
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS, behavior
-from tests.algorithms.replayed import Collector, dqn, dqn_settings, random_batch, random_everywhere, trained
+from tests.algorithms.replayed import Collector, copied, dqn, dqn_settings, random_batch, random_everywhere, trained
 from tests.networks import IMAGE, LIST, observations
 
 ONE = ActionSpec(0, (4,))
@@ -83,8 +80,7 @@ def textbook(learner: DQN, weights: dict[str, torch.Tensor], batch: Transitions)
     return torch.stack(losses).mean(), torch.stack(errors)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("actions", [ONE, DISCRETE])
+@pytest.mark.parametrize(("actions", "weighted"), [(ONE, False), (DISCRETE, True)])
 @pytest.mark.parametrize("switches", SWITCHES)
 @pytest.mark.parametrize("fused", [False, True])
 def test_loss_and_gradient_are_the_textbooks(fused: bool, switches: str, actions: ActionSpec, weighted: bool) -> None:
@@ -106,26 +102,6 @@ def test_loss_and_gradient_are_the_textbooks(fused: bool, switches: str, actions
         assert name.startswith("network.") or not wanted.any()
 
 
-@pytest.mark.parametrize("layers", [0, 1, 3])
-@pytest.mark.parametrize("switches", SWITCHES)
-def test_three_steps_by_hand_are_torch_s(switches: str, layers: int) -> None:
-    options = dqn_settings(
-        {"num_layers": layers}, tau=0.3, target_update_interval=2, max_grad_norm=0.1, **SWITCHES[switches]
-    )
-    learners = [dqn(DISCRETE, options, fused=fused) for fused in (True, False)]
-    found = []
-    for learner in learners:
-        random_everywhere(learner)
-        with torch.no_grad():
-            found.append(learner.learn(random_batch(learner, rows=30, weighted=True)[0], 3, 1e-3).numpy())
-            learner.learn(random_batch(learner, rows=8)[0], 1, 1e-3)
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-3, atol=1e-5)
-    ours, theirs = (learner.parameters.state() for learner in learners)
-    for name, wanted in theirs.items():
-        np.testing.assert_allclose(ours[name], wanted, rtol=1e-3, atol=1e-5, err_msg=name)
-    assert int(learners[0].parameters.optimizer.step) == 4
-
-
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize(("tau", "interval"), [(0.25, 1), (1.0, 3)])
 def test_targets_follow_softly_or_are_copied(tau: float, interval: int, fused: bool) -> None:
@@ -141,9 +117,12 @@ def test_targets_follow_softly_or_are_copied(tau: float, interval: int, fused: b
     assert not torch.equal(target, source) or tau == 1.0
 
 
-@pytest.mark.parametrize("switches", SWITCHES)
-def test_whole_updates_are_the_same(switches: str) -> None:
-    options = dqn_settings({"normalize": True}, prioritized={}, n_step=2, steps_per_update=5.0, **SWITCHES[switches])
+@pytest.mark.parametrize(("switches", "layers"), [("clipped", 0), ("double", 1), ("double, dueling", 3)])
+def test_whole_updates_are_the_same(switches: str, layers: int) -> None:
+    network = {"normalize": True, "num_layers": layers}
+    numbers: dict[str, Any] = {"prioritized": {}, "n_step": 2, "steps_per_update": 5.0, "max_grad_norm": 0.1}
+    numbers |= {"tau": 0.3, "target_update_interval": 2} | SWITCHES[switches]
+    options = dqn_settings(network, **numbers)
     ours, theirs = (dqn(DISCRETE, options, fused=fused) for fused in (True, False))
     for learner in (ours, theirs):
         trained(learner)
@@ -151,23 +130,6 @@ def test_whole_updates_are_the_same(switches: str) -> None:
     for name, found in ours.parameters.state().items():
         np.testing.assert_allclose(found, wanted[name], rtol=5e-3, atol=1e-4, err_msg=name)
     assert torch.equal(ours.generator.get_state(), theirs.generator.get_state())
-
-
-def test_without_torchscript_it_is_ordinary_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not dqn(ONE).holds_lock
-    scripted.cache_clear()
-
-    def broken(_: object) -> None:
-        raise RuntimeError("no TorchScript here")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(torch.jit, "script", broken)
-        plain = dqn(ONE)
-    scripted.cache_clear()
-    assert plain.holds_lock
-    assert scripted(run_value_steps) is not run_value_steps
-    result = plain.update(Collector(plain).collect(), 0.0, None)
-    assert np.isfinite(result["Losses/Q Loss"])
 
 
 def test_rewards_are_added_up_and_clipped() -> None:
@@ -196,41 +158,36 @@ def test_what_it_cannot_learn_is_refused(actions: ActionSpec, options: dict[str,
         make_algorithm(Setup(behavior(actions), dqn_settings(**options), 1))
 
 
-@pytest.mark.parametrize("actions", [CONTINUOUS, HYBRID])
-def test_continuous_actions_can_have_levels(actions: ActionSpec) -> None:
-    learner = dqn(actions, dqn_settings({"action_levels": 3}, double=True))
-    trained(learner)
-    assert learner.network.action.choices.discrete_branches == (3, 3, *actions.discrete_branches)
-
-
-BLOCKS: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "dueling": {"dueling": True},
-    "noisy": {"noisy": True, "dueling": True, "exploration": GreedySettings()},
-}
+NOISY: dict[str, Any] = {"noisy": True, "dueling": True, "exploration": GreedySettings()}
+MEMORY = MemorySettings(memory_size=8, sequence_length=4)
 
 
 @pytest.mark.usefixtures("toys")
-@pytest.mark.parametrize("sensors", ["vectors", "all"])
-@pytest.mark.parametrize("memory", [None, MemorySettings(memory_size=8, sequence_length=4)])
-@pytest.mark.parametrize("switches", BLOCKS)
-def test_any_network_learns_acts_and_is_exported(switches: str, memory: Any, sensors: str) -> None:
-    spec = behavior(DISCRETE, *((IMAGE, LIST) if sensors == "all" else ()))
-    network = {"memory": memory, "normalize": True}
-    learner = dqn(spec, dqn_settings(network, double=True, steps_per_update=10.0, **BLOCKS[switches]))
+@pytest.mark.parametrize(
+    ("actions", "memory", "sensors", "switches"),
+    [
+        (HYBRID, None, (), {"dueling": True}),
+        (DISCRETE, MEMORY, (IMAGE, LIST), {"dueling": True}),
+        (DISCRETE, MEMORY, (), NOISY),
+        (DISCRETE, None, (IMAGE, LIST), NOISY),
+    ],
+)
+def test_any_network_learns_acts_and_is_exported(actions: ActionSpec, memory: Any, sensors: Any, switches: Any) -> None:
+    spec = behavior(actions, *sensors)
+    network = {"memory": memory, "normalize": True, "action_levels": 3 if actions.continuous_size else None}
+    learner = dqn(spec, dqn_settings(network, double=True, steps_per_update=10.0, **switches))
+    assert learner.network.action.choices.discrete_branches == (*[3] * actions.continuous_size, 3, 2)
     collector = Collector(learner)
     before = learner.weights()
-    result = learner.update(collector.collect(), 0.0, None)
-    result = learner.update(collector.collect(), 0.0, None)
+    for _ in range(2):
+        result = learner.update(collector.collect(), 0.0, None)
     assert result["Losses/Q Loss"] > 0
     after = learner.weights()
     same = [name for name, values in before.items() if np.array_equal(values, after[name])]
     assert [name for name in same if after[name].size] == []
     policy = learner.snapshot()
-    plain = sensors == "vectors" and memory is None and switches != "noisy"
-    assert isinstance(policy, MLPPolicy if plain else ModulePolicy)
-    model = build_model(learner.network, spec)
-    verify(model.SerializeToString(), learner.network, spec, policy)
+    assert isinstance(policy, MLPPolicy if actions == HYBRID else ModulePolicy)
+    verify(build_model(learner.network, spec).SerializeToString(), learner.network, spec, policy)
 
 
 def test_a_model_file_plays_the_best_action_also_where_unity_samples() -> None:
@@ -249,7 +206,7 @@ def test_a_model_file_plays_the_best_action_also_where_unity_samples() -> None:
 
 
 def noisy() -> DQN:
-    learner = dqn(DISCRETE, dqn_settings(noisy=True, dueling=True, exploration=GreedySettings()))
+    learner = dqn(DISCRETE, dqn_settings(**NOISY))
     random_everywhere(learner)
     return learner
 
@@ -305,8 +262,7 @@ def test_widths_of_noise_begin_as_in_the_paper_and_are_learned() -> None:
 
 @torch.no_grad()
 def test_sequences_see_their_past_where_values_are_asked() -> None:
-    network = {"memory": MemorySettings(memory_size=8, sequence_length=4)}
-    learner = dqn(DISCRETE, dqn_settings(network, double=True))
+    learner = dqn(DISCRETE, dqn_settings({"memory": MEMORY}, double=True))
     trained(learner)
     batch = learner.draw(1)
     columns = batch.discrete + torch.tensor([0, 3])
@@ -338,12 +294,10 @@ def test_exploration_counts_what_was_learned_from_and_goes_on(exploration: Any) 
     if len(clock) > 1:
         counts = np.bincount([one["discrete"][0] for one in played], minlength=3)
         np.testing.assert_array_equal(clock[1:4], 1 + counts)
-    arrays, metadata = learner.state()
-    other = dqn(DISCRETE, dqn_settings(exploration=exploration, save_replay_buffer=True), seed=2)
-    other.load({name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(metadata)), fresh=False)
+    other, fresh = (dqn(DISCRETE, dqn_settings(exploration=exploration), seed=2) for _ in range(2))
+    other.load(*copied(learner.state()), fresh=False)
     np.testing.assert_array_equal(other.weights()[CLOCK], clock)
-    fresh = dqn(DISCRETE, dqn_settings(exploration=exploration), seed=2)
-    fresh.load(arrays, metadata, fresh=True)
+    fresh.load(*learner.state(), fresh=True)
     assert fresh.weights()[CLOCK][0] == 0, "weights alone were taken over: it has decided nothing yet"
     np.testing.assert_array_equal(fresh.weights()["action.weight"], learner.weights()["action.weight"])
 
@@ -361,10 +315,3 @@ def test_a_run_that_goes_on_for_longer_explores_as_if_it_had_always_been_meant_t
     assert short.network.exploring().tolist() == [0.0], "a fifth is over"
     longer.load(*short.state(), fresh=False)
     assert longer.network.exploring().tolist() == [0.75], "200 of the 800 that are now a fifth"
-
-
-def test_a_checkpoint_of_other_switches_is_refused() -> None:
-    arrays, metadata = dqn(DISCRETE).state()
-    for other in (dqn_settings(dueling=True), dqn_settings(noisy=True)):
-        with pytest.raises(CheckpointError):
-            dqn(DISCRETE, other).load(arrays, metadata, fresh=False)

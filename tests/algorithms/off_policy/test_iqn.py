@@ -15,10 +15,10 @@ from tau_trainer.export.build import build_model
 from tau_trainer.export.verify import verify
 from tau_trainer.models import ModulePolicy
 from tau_trainer.models.distributions import branch_bounds
-from tau_trainer.settings import IQNHyperparameters, MemorySettings
+from tau_trainer.settings import IQNHyperparameters
 from tau_trainer.specs import ActionSpec, Float64Array
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, behavior
-from tests.algorithms.off_policy.test_dqn import ONE
+from tests.algorithms.off_policy.test_dqn import MEMORY, ONE
 from tests.algorithms.replayed import Collector, iqn, iqn_settings, random_batch, random_everywhere, trained
 from tests.networks import IMAGE, LIST
 
@@ -98,8 +98,7 @@ class Textbook:
         return float((self.losses(weights, goals) * count).mean())
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("actions", [ONE, DISCRETE])
+@pytest.mark.parametrize(("actions", "weighted"), [(ONE, False), (DISCRETE, True)])
 @pytest.mark.parametrize("switches", SWITCHES)
 def test_loss_and_gradient_are_the_textbooks(switches: str, actions: ActionSpec, weighted: bool) -> None:
     learner = iqn(actions, iqn_settings({"hidden_units": 6}, **SWITCHES[switches]))
@@ -125,12 +124,11 @@ def test_loss_and_gradient_are_the_textbooks(switches: str, actions: ActionSpec,
 
 
 @pytest.mark.usefixtures("toys")
-@pytest.mark.parametrize("sensors", ["vectors", "all"])
-@pytest.mark.parametrize("memory", [None, MemorySettings(memory_size=8, sequence_length=4)])
-def test_any_network_learns_acts_and_is_exported(memory: Any, sensors: str) -> None:
-    spec = behavior(DISCRETE, *((IMAGE, LIST) if sensors == "all" else ()))
-    network = {"memory": memory, "normalize": True}
-    learner = iqn(spec, iqn_settings(network, steps_per_update=10.0))
+@pytest.mark.parametrize(("memory", "sensors"), [(None, (IMAGE, LIST)), (MEMORY, ())])
+def test_any_network_learns_acts_and_is_exported(memory: Any, sensors: Any) -> None:
+    spec = behavior(DISCRETE, *sensors)
+    learner = iqn(spec, iqn_settings({"memory": memory, "normalize": True}, steps_per_update=10.0))
+    assert "network.action.fractions" not in learner.module.state_dict()
     collector, before = Collector(learner), learner.weights()
     for _ in range(2):
         result = learner.update(collector.collect(), 0.0, None)
@@ -142,22 +140,15 @@ def test_any_network_learns_acts_and_is_exported(memory: Any, sensors: str) -> N
     verify(build_model(learner.network, spec).SerializeToString(), learner.network, spec, policy)
 
 
-def test_continuous_actions_can_have_levels_and_what_is_drawn_by_its_loss_has_several_rewards() -> None:
-    learner = iqn(CONTINUOUS, iqn_settings({"action_levels": 3}, prioritized={}, n_step=3))
+def test_levels_and_priorities_are_learned_with_and_go_on_to_the_bit() -> None:
+    options = iqn_settings({"action_levels": 3}, save_replay_buffer=True, prioritized={}, n_step=3)
+    learner, other = iqn(CONTINUOUS, options), iqn(CONTINUOUS, options, seed=2)
     trained(learner)
     assert learner.network.action.choices.discrete_branches == (3, 3)
-
-
-def test_what_was_saved_goes_on_to_the_bit() -> None:
-    options = iqn_settings(save_replay_buffer=True, prioritized={}, n_step=2)
-    learner = iqn(DISCRETE, options)
-    trained(learner)
-    other = iqn(DISCRETE, options, seed=2)
     other.load(*learner.state(), fresh=False)
     for one in (learner, other):
         one.learn(one.draw(1), 1, 1e-3)
-    wanted = learner.parameters.state()
-    np.testing.assert_equal(other.parameters.state(), wanted)
+    np.testing.assert_equal(other.parameters.state(), learner.parameters.state())
 
 
 @pytest.mark.parametrize(

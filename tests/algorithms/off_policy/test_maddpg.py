@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,10 @@ from tau_trainer.export import export_onnx
 from tau_trainer.memory import StepFacts
 from tau_trainer.settings import MADDPGHyperparameters, MADDPGTrainerSettings, NetworkSettings, RewardSignalSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec
-from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, acted, behavior
+from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, acted, behavior, states_equal
 from tests.algorithms.reference_sac import hidden
-from tests.algorithms.replayed import random_everywhere
+from tests.algorithms.replayed import copied, random_everywhere
+from tests.algorithms.replayed import random_batch as random_rows
 from tests.networks import IMAGE, observations
 
 AGENTS = 3
@@ -128,35 +129,20 @@ def test_nothing_is_drawn_of_who_is_not_there() -> None:
 
 
 def random_batch(learner: MADDPG, moments: int = 5) -> tuple[Transitions, torch.Tensor]:
-    generator = torch.Generator().manual_seed(0)
+    """Of three agents, some of whom have left."""
+    rows, _ = random_rows(learner, moments * AGENTS)
 
-    def normal(*shape: int) -> torch.Tensor:
-        return torch.randn(moments, AGENTS, *shape, generator=generator)
+    def grouped(values: Any) -> Any:
+        if isinstance(values, list):
+            return [grouped(one) for one in values]
+        return values.view(moments, AGENTS, *values.shape[1:]) if len(values) else values
 
-    actions = learner.spec.actions
     here = torch.ones(moments, AGENTS)
     here[1, 2] = here[3, 1] = here[3, 2] = 0.0
-    forbidden = torch.rand(moments, AGENTS, actions.mask_size, generator=generator) < 0.3
-    forbidden[..., [begin for begin in (0, 3) if begin < actions.mask_size]] = False
-    nothing = torch.zeros(0)
-    batch = Transitions(
-        inputs=[normal(7) * here[..., None]],
-        following=[normal(7) * here[..., None]],
-        continuous=torch.tanh(normal(actions.continuous_size)),
-        discrete=torch.stack(
-            [torch.randint(size, (moments, AGENTS), generator=generator) for size in actions.discrete_branches], dim=2
-        )
-        if actions.discrete_size
-        else torch.zeros(moments, AGENTS, 0, dtype=torch.int64),
-        forbidden=forbidden,
-        rewards=normal(1),
-        goes_on=(torch.arange(moments * AGENTS).view(moments, AGENTS, 1) % 4 > 0).float(),
-        state=nothing,
-        begins=nothing,
-        forbidden_after=forbidden.flip(0),
-        weights=here,
-        errors=nothing,
-    )
+    batch = Transitions(*map(grouped, rows))._replace(weights=here)
+    batch = batch._replace(forbidden_after=batch.forbidden.flip(0))
+    for values in (batch.inputs[0], batch.following[0]):
+        values.mul_(here[..., None])
     return batch, learner.noise(batch)[0]
 
 
@@ -257,38 +243,26 @@ def test_acting_and_learning_draw_from_the_same_distribution() -> None:
 
 
 @pytest.mark.parametrize("actions", [DISCRETE, CONTINUOUS])
-def test_a_learner_that_was_read_back_goes_on_the_same(actions: ActionSpec) -> None:
+def test_a_learner_that_was_read_back_goes_on_the_same_and_is_exported(actions: ActionSpec, tmp_path: Path) -> None:
     own: Any = {"save_replay_buffer": True, "network": {"normalize": True}}
     learner, other = make(actions, **own), make(actions, **own, seed=2)
     play = Play(learner)
     learner.update(play.work(), 0.0, None)
-    arrays, metadata = learner.state()
-    other.load({name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(metadata)), fresh=False)
+    other.load(*copied(learner.state()), fresh=False)
     work = {key: values if isinstance(values, int) else np.array(values) for key, values in play.work().items()}
     results = [one.update(work, 0.5, None) for one in (learner, other)]
     for result in results:
         del result["Train/Update Seconds"]
     assert results[0] == results[1]
     assert {"Losses/Policy Loss", "Losses/Q1 Loss", "Policy/Extrinsic Value"} < results[0].keys()
-    for (name, one), two in zip(learner.state()[0].items(), other.state()[0].values(), strict=True):
-        np.testing.assert_array_equal(one, two, name)
-
-
-@pytest.mark.parametrize("actions", [DISCRETE, CONTINUOUS])
-def test_policies_can_be_exported(actions: ActionSpec, tmp_path: Any) -> None:
-    learner = make(actions, {"normalize": True})
-    learner.update(Play(learner).work(), 0.0, None)
+    states_equal(learner, other)
     assert export_onnx(learner.snapshot(), learner.spec, tmp_path / "policy.onnx").is_file()
 
 
 @pytest.mark.parametrize(
     ("groups", "size", "said"),
     [
-        (
-            (4, 4, 4),
-            2,
-            "^behavior 'Walker': 3 agents of a group decide together, .*group_size is 2; set it to 3$",
-        ),
+        ((4, 4, 4), 2, "^behavior 'Walker': 3 agents of a group decide together, .*group_size is 2; set it to 3$"),
         ((0, 0, 0), 3, "^behavior 'Walker': no two agents of a group decide together, but maddpg needs that"),
         ((1, 2, 3), 3, "no two agents of a group decide together"),
     ],

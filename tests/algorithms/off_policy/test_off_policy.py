@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,15 +8,14 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Counters, Setup, make_algorithm
-from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.errors import CheckpointError, NonFiniteError, SettingsError
 from tau_trainer.memory import NO_TRANSITIONS, StepFacts, Work, WorkData
 from tau_trainer.settings import MemorySettings
 from tau_trainer.settings.replay import PrioritizedSettings
-from tests.algorithms.experience import AGENTS, CONTINUOUS, HYBRID, TWO_STREAMS, behavior
-from tests.algorithms.replayed import Collector, sac, settings, trained
+from tests.algorithms.experience import AGENTS, CONTINUOUS, HYBRID, TWO_STREAMS, behavior, ppo
+from tests.algorithms.replayed import Collector, assert_same_state, copied, sac, settings, trained
 from tests.networks import IMAGE
 
 pytestmark = pytest.mark.usefixtures("toys")
@@ -28,47 +26,8 @@ FULL: dict[str, Any] = {"network": {"normalize": True}, "signals": TWO_STREAMS, 
 FORGETFUL = {**FULL, "save_replay_buffer": False}
 
 
-def assert_same_state(learner: SAC, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
-    now, facts_now = learner.state()
-    assert set(now) == set(arrays)
-    np.testing.assert_equal(arrays, now)
-    assert facts_now == metadata
-
-
-def copied(state: tuple[dict[str, Any], dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    arrays, metadata = state
-    return {name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(metadata))
-
-
 def rows_of(learner: SAC) -> dict[str, Any]:
     return learner.replay.take(np.arange(len(learner.replay)))
-
-
-def test_transitions_are_what_was_played() -> None:
-    """Ends by a limit go on for values, real ends do not, and every transition is followed by what came after it."""
-    learner = sac(behavior(HYBRID, IMAGE), settings(signals=TWO_STREAMS))
-    collector = Collector(learner)
-    for _ in range(3):
-        learner.update(collector.collect(), 0.0, None)
-    played, held = collector.closed(), rows_of(learner)
-    assert len(held["terminated"]) == len(played)
-    by_place = {tuple(one["obs"][0]): one for one in played}
-    terminated = 0
-    for row in range(len(played)):
-        one = by_place[tuple(held["input_0"][row][:4])]
-        np.testing.assert_array_equal(held["input_0"][row], np.concatenate(one["obs"][:2]))
-        np.testing.assert_array_equal(held["input_1"][row], one["obs"][2])
-        np.testing.assert_array_equal(held["continuous"][row], one["continuous"])
-        np.testing.assert_array_equal(held["discrete"][row], one["discrete"])
-        np.testing.assert_array_equal(held["forbidden"][row], one["forbidden"])
-        np.testing.assert_allclose(held["rewards"][row], one["rewards"] * [0.5, 2.0], rtol=1e-6)
-        assert held["terminated"][row] == one["terminated"]
-        terminated += bool(one["terminated"])
-        if not one["terminated"]:
-            np.testing.assert_array_equal(held["next_0"][row], np.concatenate(one["next"][:2]))
-            np.testing.assert_array_equal(held["next_1"][row], one["next"][2])
-    assert 0 < terminated < 10
-    assert held["input_1"].dtype == held["next_1"].dtype == np.uint8
 
 
 def test_what_two_actors_collect_by_turns_is_followed_by_what_came_after_in_each() -> None:
@@ -209,18 +168,18 @@ def test_minibatches_are_normalised_and_drawn_evenly() -> None:
 
 
 @pytest.mark.parametrize(
-    ("numbers", "per_work", "steps"),
+    ("numbers", "steps"),
     [
-        # 60 decisions of which 5 are still open after the first work, and some have ended since
-        ({"steps_per_update": 1.0}, 55, [55, 115]),
-        ({"steps_per_update": 2.5}, 55, [22, 46]),
-        ({"steps_per_update": 0.5}, 55, [110, 230]),
-        ({"steps_per_update": 10.0, "buffer_init_steps": 100}, 55, [0, 1]),
-        ({"steps_per_update": 1.0, "batch_size": 64}, 55, [0, 60]),
+        # 60 decisions of which 5 are still open, and some have ended since
+        ({"steps_per_update": 1.0}, [55, 115]),
+        ({"steps_per_update": 2.5}, [22, 46]),
+        ({"steps_per_update": 0.5}, [110, 230]),
+        ({"steps_per_update": 10.0, "buffer_init_steps": 100}, [0, 1]),
+        ({"steps_per_update": 1.0, "batch_size": 64}, [0, 60]),  # what came before there was a batch is passed by
     ],
 )
 def test_so_many_gradient_steps_for_so_many_decisions(
-    numbers: dict[str, Any], per_work: int, steps: list[int], monkeypatch: pytest.MonkeyPatch
+    numbers: dict[str, Any], steps: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner = sac(CONTINUOUS, settings(**numbers))
     taken: list[float] = []
@@ -233,22 +192,11 @@ def test_so_many_gradient_steps_for_so_many_decisions(
     monkeypatch.setattr(SAC, "learn", learn)
     collector, found, seen = Collector(learner), [], []
     for _ in range(2):
-        work = collector.collect()
-        result = learner.update(work, 0.0, None)
+        result = learner.update(collector.collect(), 0.0, None)
         found.append(len(taken))
         seen.append(learner.seen)
         assert ("Policy/Learning Rate" in result) == bool(result.get("Train/Minibatches"))
-    own = learner.hyperparameters
-    wanted, passed_by = [], 0
-    for count in seen:
-        earned = max(0, int((count - own.buffer_init_steps) / own.decisions_per_step[1]))
-        if count < own.batch_size:
-            passed_by = earned
-        wanted.append(earned - passed_by)
-    assert found == wanted
-    assert learner.steps == found[-1] + passed_by
-    assert seen[0] >= per_work
-    assert [abs(one - two) <= 0.05 * two + 1 for one, two in zip(found, steps, strict=True)] == [True, True]
+    assert (found, seen) == (steps, [55, 115])
 
 
 @pytest.mark.parametrize(("every", "enough"), [(0.5, 2), (7.0, 28), (13.0, 39), (24.0, 24), (64.0, 64)])
@@ -320,7 +268,6 @@ def spoilt(work: WorkData, name: str, value: float, record: int = 20) -> WorkDat
     return {**work, name: array}
 
 
-@pytest.mark.parametrize("size", [1000, 130])
 @pytest.mark.parametrize(
     ("place", "value", "told"),
     [
@@ -331,8 +278,8 @@ def spoilt(work: WorkData, name: str, value: float, record: int = 20) -> WorkDat
         ("reward.extrinsic", 1e30, "the loss became NaN or infinite in update 3"),
     ],
 )
-def test_an_update_that_meets_nan_changes_nothing(place: str, value: float, told: str, size: int) -> None:
-    learner = sac(HYBRID, settings(**FULL, buffer_size=size))
+def test_an_update_that_meets_nan_changes_nothing(place: str, value: float, told: str) -> None:
+    learner = sac(HYBRID, settings(**FULL, buffer_size=130))
     collector = trained(learner)
     before = copied(learner.state())
     work = collector.collect()
@@ -350,9 +297,7 @@ def test_a_learner_that_was_read_back_goes_on_the_same(size: int) -> None:
     other.load(*copied(learner.state()), fresh=False)
     assert_same_state(other, *copied(learner.state()))
     assert other.module.log_coefficients.tolist() == learner.module.log_coefficients.tolist()
-    work = {
-        name: values if isinstance(values, int) else np.array(values) for name, values in collector.collect().items()
-    }
+    work = collector.collect()
     results = [one.update(work, 0.5, None) for one in (learner, other)]
     del results[0]["Train/Update Seconds"], results[1]["Train/Update Seconds"]
     assert results[0] == results[1]
@@ -368,7 +313,8 @@ def test_without_its_memory_it_says_so_and_waits_for_a_minibatch() -> None:
         "the replay memory of 'Walker' was not saved, so learning continues once 16 new decisions are made; "
         "save_replay_buffer: true keeps it"
     )
-    assert sac(HYBRID, settings(**FULL)).lost(sac(HYBRID, settings(**FULL)).state()[1]) == ""
+    full = sac(HYBRID, settings(**FULL))
+    assert full.lost(full.state()[1]) == ppo(HYBRID).lost({}) == ""
     other.load(arrays, metadata, fresh=False)
     assert len(other.replay) == 0
     assert (other.seen, other.steps) == (learner.seen, learner.steps)
@@ -384,14 +330,8 @@ def test_without_its_memory_it_says_so_and_waits_for_a_minibatch() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (
-            lambda arrays, metadata: arrays.pop("replay.rewards"),
-            r"its columns \['rewards'\] do not fit; use the settings",
-        ),
-        (
-            lambda arrays, metadata: arrays.pop("ends.rewards"),
-            r"its columns \['rewards'\] do not fit; use the settings",
-        ),
+        (lambda arrays, _: arrays.pop("replay.rewards"), r"its columns \['rewards'\] do not fit; use the settings"),
+        (lambda arrays, _: arrays.pop("ends.rewards"), r"its columns \['rewards'\] do not fit; use the settings"),
         (lambda arrays, metadata: metadata.update(replay=10**6), "rows do not fit"),
         (lambda arrays, metadata: arrays["model.q.weight"].fill(np.nan), "q.weight' of the checkpoint holds NaN"),
         (lambda arrays, metadata: arrays.pop("model.log_coefficients"), "no tensor 'model.log_coefficients'"),
@@ -414,10 +354,3 @@ def test_a_wide_reward_is_refused() -> None:
     setup = Setup(behavior(HYBRID), settings(), 1, reward_width=4)
     with pytest.raises(SettingsError, match=r"^behavior 'Walker': sac learns from one reward per decision"):
         make_algorithm(setup)
-
-
-def test_an_algorithm_that_keeps_everything_lost_nothing() -> None:
-    from tests.algorithms.experience import ppo
-
-    assert ppo(HYBRID).lost({}) == ""
-    assert issubclass(SAC, OffPolicy)

@@ -66,26 +66,6 @@ def test_nothing_is_divided_by_zero() -> None:
     assert (0.0 < scale.value < 1e-6, scale.spread) == (True, 1.0)
 
 
-def test_what_was_added_can_be_forgotten() -> None:
-    scale = ReturnScale(GAMMAS)
-    first, second, third = rollouts(2, [4, 4, 4])
-
-    def paid(rollout: Rollout) -> Any:
-        return np.full((len(rollout), 2), 3.0, np.float32)
-
-    scale.add(first, paid(first))
-    kept = scale.value
-    forget = scale.add(second, 100.0 * paid(second))
-    assert scale.value > kept
-    forget()
-    assert scale.value == kept
-    scale.add(third, paid(third))
-    other = ReturnScale(GAMMAS)
-    other.add(first, paid(first))
-    other.add(third, paid(third))
-    assert scale.value == other.value
-
-
 def test_sources_have_rows_of_their_own() -> None:
     together, apart = ReturnScale(GAMMAS), ReturnScale(GAMMAS)
     first, second = rollouts(3, [3, 3])
@@ -95,14 +75,6 @@ def test_sources_have_rows_of_their_own() -> None:
     apart.add(first, ones[0], source=0)
     apart.add(second, ones[1], source=1)
     assert together.value != apart.value
-
-
-def test_it_goes_on_from_what_it_wrote() -> None:
-    scale, other = ReturnScale(GAMMAS), ReturnScale(GAMMAS)
-    (rollout,) = rollouts(4, [6])
-    scale.add(rollout, np.ones((len(rollout), 2), np.float32))
-    other.load(scale.state())
-    assert other.value == scale.value
 
 
 @pytest.mark.parametrize("place", [0, 2, 3])

@@ -3,7 +3,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from tau_trainer.models.blocks import drawn_from
 from tau_trainer.models.encoders.attention import EntityAttention
 from tau_trainer.settings import NetworkSettings
 from tau_trainer.specs import ObservationSpec
-from tests.models.graphs import run_graph
 
 SHAPES = (5, 4), (3, 6)
 
@@ -92,15 +90,6 @@ def test_it_is_residual_self_attention_over_what_is_there(seen: int, shapes: Seq
     assert not features[0].any(), "nobody is there"
     exact = copy.deepcopy(attention).double()([one.double() for one in entities], others.double())
     torch.testing.assert_close(exact.float(), features, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("seen", [0, 9])
-@pytest.mark.parametrize("counts", [COUNTS, COUNTS[:1], COUNTS[1:2], COUNTS[3:4]])
-def test_the_graph_says_the_same(seen: int, counts: Any) -> None:
-    attention, entities, others = made(seen), lists(counts), torch.randn(len(counts), seen)
-    feed = {f"obs_{i}": one.numpy() for i, one in enumerate(entities)} | ({"self": others.numpy()} if seen else {})
-    (found,) = run_graph(lambda graph: [attention.write(graph, ["obs_0", "obs_1"], "self" if seen else "")], feed)
-    torch.testing.assert_close(torch.from_numpy(found), attention(entities, others).detach(), rtol=1e-4, atol=1e-4)
 
 
 def test_order_and_gaps_do_not_matter() -> None:

@@ -28,12 +28,3 @@ def test_layers_are_those_of_ml_agents(name: str) -> None:
         x = torch.where(x > 0, x, 0.01 * x)
     x = x.flatten(1) @ encoder.dense.weight.double().T + encoder.dense.bias.double()
     torch.testing.assert_close(torch.where(x > 0, x, 0.01 * x).float(), features, rtol=1e-4, atol=1e-5)
-
-
-def test_it_is_one_layer_over_all_pixels() -> None:
-    shape = 2, 7, 4
-    encoder = made("fully_connected", shape)
-    features = check(encoder, shape)
-    x = images(shape).flatten(1) / 255 @ encoder.dense.weight.T + encoder.dense.bias
-    torch.testing.assert_close(torch.where(x > 0, x, 0.01 * x).detach(), features)
-    assert {name for name, _ in encoder.named_parameters()} == {"dense.weight", "dense.bias"}
