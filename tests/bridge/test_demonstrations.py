@@ -79,10 +79,10 @@ def test_a_folder_means_all_its_files_which_are_joined_in_order(tmp_path: Path) 
 
 
 def test_a_name_that_is_long_leaves_the_meta_data_in_its_place(tmp_path: Path) -> None:
-    demo = made_up(lengths=(20_000, 2))
+    demo = made_up(lengths=(300, 2))
     write_demonstration(tmp_path / "a.demo", demo, "a/very: long name, longer than anybody needs")
     assert b"avery long name" not in (tmp_path / "a.demo").read_bytes()[:10]
-    assert len(read_demonstration(tmp_path / "a.demo")) == 20_002
+    assert len(read_demonstration(tmp_path / "a.demo")) == 302
 
 
 def test_answers_of_unitys_recorder_stand_one_record_later() -> None:
@@ -124,13 +124,13 @@ def test_every_cut_and_every_damaged_byte_is_refused_or_read(tmp_path: Path) -> 
     path = tmp_path / "a.demo"
     write_demonstration(path, made_up(lengths=(3, 3)))
     whole = path.read_bytes()
-    for length in range(len(whole)):
+    for length in range(0, len(whole), 3):
         path.write_bytes(whole[:length])
-        with pytest.raises(DataError, match=r"demonstration '.*a\.demo' is damaged or invalid"):
+        with pytest.raises(DataError, match=r"'.*a\.demo' is damaged or invalid \(.*\); record it again$"):
             read_demonstration(path)
     rng = np.random.default_rng(1)
     refused = 0
-    for _ in range(400):
+    for _ in range(150):
         damaged = bytearray(whole)
         damaged[rng.integers(len(whole))] ^= 1 << int(rng.integers(8))
         path.write_bytes(damaged)
@@ -138,14 +138,7 @@ def test_every_cut_and_every_damaged_byte_is_refused_or_read(tmp_path: Path) -> 
             read_demonstration(path)
         except DataError:
             refused += 1
-    assert refused > 50
-
-
-@pytest.mark.parametrize("data", [b"", b"\x00" * 200, b"PK\x03\x04 something else" * 20, b"\xff" * 300])
-def test_foreign_files_are_refused_in_a_sentence(data: bytes, tmp_path: Path) -> None:
-    (tmp_path / "a.demo").write_bytes(data)
-    with pytest.raises(DataError, match=r"a\.demo' is damaged or invalid \(.*\); record it again$"):
-        read_demonstration(tmp_path / "a.demo")
+    assert refused > 20
 
 
 def test_an_action_that_the_behavior_does_not_have_is_refused(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from tau_trainer.errors import (
     VersionError,
 )
 from tau_trainer.specs import Actions, ActionSpec, StepBatch
+from tests.bridge.test_engine_editor import zeros
 from tests.waiting import HANG_S, NEVER_S
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
@@ -37,10 +38,6 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def headless(scene: str, *flags: str, logs: Path | None = None) -> LaunchSpec:
     return LaunchSpec.of(f"headless:{scene}", env_args=flags, log_folder=logs)
-
-
-def zeros(engine: Engine, batches: list[StepBatch]) -> dict[str, Actions]:
-    return {batch.behavior: Actions.zeros(engine.specs[batch.behavior].actions, len(batch)) for batch in batches}
 
 
 async def play(engine: Engine, steps: int) -> list[StepBatch]:
@@ -82,22 +79,6 @@ async def test_from_launch_to_close(logs: Path) -> None:
     assert engine.process.returncode == 0
 
 
-async def test_actions_reach_the_agents_that_asked(logs: Path) -> None:
-    """Basic: three steps to the right end the episode with +0.99 less a step's cost."""
-    engine = Engine(0, 0, headless("basic", "--agents", "2", logs=logs))
-    await engine.start()
-    (batch,) = await engine.reset()
-    returns = np.zeros(2)
-    for _ in range(3):
-        moves = np.array([[1], [2]], np.int32)
-        (batch,) = await engine.step({batch.behavior: Actions(np.zeros((2, 0), np.float32), moves)})
-        returns += batch.reward
-    assert batch.terminals.agent_ids.tolist() == [0]
-    assert batch.terminals.reward[0] == pytest.approx(0.09)
-    assert batch.agent_ids.tolist() == [0, 1]
-    await engine.close()
-
-
 async def test_several_engines_at_once_have_seeds_and_logs_by_their_numbers(logs: Path) -> None:
     async def first(index: int, seed: int) -> list[float]:
         engine = Engine(index, 0, headless("balance", logs=logs), EngineOptions(seed=seed))
@@ -108,14 +89,6 @@ async def test_several_engines_at_once_have_seeds_and_logs_by_their_numbers(logs
     one, same, other = await asyncio.gather(first(1, 5), first(0, 6), first(2, 5))
     assert one == same != other
     assert sorted(os.listdir(logs)) == [f"Player-{i}.log" for i in range(3)]
-
-
-async def test_messages_beyond_4_mib(logs: Path) -> None:
-    flags = ("--tau-profile", "tau384", "--agents", "2800")
-    engine = Engine(0, 0, headless("tau", *flags, logs=logs))
-    (batch,) = await play(engine, 1)
-    assert batch.obs[0].nbytes > 4 * 2**20
-    await engine.close()
 
 
 @pytest.mark.parametrize(

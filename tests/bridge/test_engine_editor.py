@@ -146,18 +146,6 @@ async def test_statistics_arrive() -> None:
         assert decode_trainer_message(await step, {}).status == 400
 
 
-async def test_old_packages_get_the_deprecated_copy_of_actions(script: Script) -> None:
-    old = EngineInitialization("Academy", "1.0.0", "1.0.8", Capabilities(hybrid_actions=False))
-    await script.greets(old)
-    answer = script.says(STEP)
-    (batch,) = await script.resetting
-    assert batch.agent_ids.tolist() == [4]
-    action = Actions(np.array([[0.5]], np.float32), np.array([[2]], np.int32))
-    stepping = asyncio.create_task(script.engine.step({SPEC.name: action}))
-    assert np.array([0.5, 2.0], "<f4").tobytes() in await answer
-    stepping.cancel()
-
-
 @pytest.mark.parametrize("moment", ["second", "reset", "step"])
 async def test_status_400_at_any_time(script: Script, moment: str) -> None:
     goodbye = encode_close()
@@ -266,10 +254,9 @@ def test_every_row_of_the_table_of_packages(row: PackageRow) -> None:
     [
         (encode_engine_message(), "its first message is not an introduction"),
         (STEP, "its first message is not an introduction"),
-        (encode_close(), "its first message is not an introduction"),
         (b"\xff\xff\xff", "received 3 bytes that are not a message of the protocol"),
     ],
-    ids=["header", "step", "goodbye", "garbage"],
+    ids=["header", "step", "garbage"],
 )
 async def test_a_first_message_that_is_no_introduction_is_refused_and_the_engine_waited_for(
     listen: str | None, data: bytes, why: str
@@ -359,12 +346,3 @@ async def test_a_goodbye_that_nobody_has_read_is_answered_at_the_close(script: S
     await asyncio.sleep(0.1)
     await script.engine.close(5.0)
     assert decode_trainer_message(await last, {}).status == 400
-
-
-async def test_the_engines_own_end_is_no_wait(script: Script) -> None:
-    """Somebody pulls the plug while we owe an answer: closing does not wait its time out."""
-    await script.greets()
-    call = script.says(STEP)
-    await script.resetting
-    await script.engine.close(NEVER_S)
-    assert decode_trainer_message(await call, {}).status == 400

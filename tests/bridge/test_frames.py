@@ -9,16 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tau_trainer.bridge.frames import (
-    FRAME_SIZE_ERROR,
     GOAWAY,
-    INITIAL_WINDOW_SIZE,
     LARGEST_WINDOW,
     MAX_FRAME_SIZE,
     PING,
-    RST_STREAM,
     SETTINGS,
-    WINDOW,
-    WINDOW_UPDATE,
     Endpoint,
     ProtocolError,
     Stream,
@@ -57,12 +52,6 @@ class Silent(Endpoint):
         self.last = last, code
 
 
-def test_the_first_frames_are_settings_and_a_window() -> None:
-    settings = struct.pack(">HIHI", MAX_FRAME_SIZE, 2**24 - 1, INITIAL_WINDOW_SIZE, WINDOW)
-    window = struct.pack(">I", WINDOW - 65_535)
-    assert Silent().take() == frame(SETTINGS, 0, 0, settings) + frame(WINDOW_UPDATE, 0, 0, window)
-
-
 def test_the_top_bit_of_numbers_is_passed_over() -> None:
     end = Silent()
     assert end.hear(frame(GOAWAY, 0, 0, b"\xff" * 4 + b"\x00\x00\x00\x02and why")) == b""
@@ -74,31 +63,6 @@ def test_frames_keep_to_the_limit_that_is_told(told: int, kept: int) -> None:
     end = Silent()
     end.hear(frame(SETTINGS, 0, 0, struct.pack(">HI", MAX_FRAME_SIZE, told)))
     assert end.say(bytes(30_000))[:3] == kept.to_bytes(3, "big")
-
-
-@pytest.mark.parametrize(
-    ("kind", "right", "wrong"),
-    [
-        (WINDOW_UPDATE, (4,), (0, 3, 5)),
-        (PING, (8,), (7, 9)),
-        (RST_STREAM, (4,), (3,)),
-        (SETTINGS, (0, 6, 12), (5, 7)),
-        (GOAWAY, (8, 30), (0, 7)),
-        (0xBE, (0, 3), ()),
-    ],
-)
-def test_sizes_of_frames(kind: int, right: tuple[int, ...], wrong: tuple[int, ...]) -> None:
-    stream = int(kind in (WINDOW_UPDATE, RST_STREAM))
-    for size in (*right, *wrong):
-        end = Silent()
-        end._last = 1
-        data = frame(kind, 0, stream, bytes(size))
-        if size in right:
-            end.hear(data)
-            continue
-        with pytest.raises(ProtocolError, match=f"kind {kind} has {size} bytes") as refusal:
-            end.hear(data)
-        assert refusal.value.code == FRAME_SIZE_ERROR
 
 
 @given(st.binary(max_size=40), st.integers(0, 255))

@@ -119,13 +119,6 @@ def test_a_long_mapping_is_not_printed_whole() -> None:
     assert len(str(refused.value)) < 200
 
 
-@pytest.mark.parametrize("count", [2, 4])
-def test_a_mapping_of_another_length_than_the_files_channels(count: int) -> None:
-    sent = png(np.zeros((4, 4, 3), np.uint8)) * (1 if count > 3 else 2)
-    with pytest.raises(ImageError, match=f"but its channel mapping has {count}"):
-        ImageDecoder((2, 4, 4), [0, 1, -1, -1][:count]).decode([sent])
-
-
 def chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
@@ -164,12 +157,6 @@ RAW = bytes(4 * 13)
 def test_what_is_refused(sent: bytes, said: str) -> None:
     with pytest.raises(ImageError, match=said):
         ImageDecoder((3, 4, 4)).decode([GOOD, sent])
-
-
-def test_whose_image_it_was() -> None:
-    with pytest.raises(ImageError) as refused:
-        ImageDecoder((3, 4, 4)).decode([GOOD, GOOD, b"?", GOOD])
-    assert refused.value.row == 2
 
 
 @given(st.data())

@@ -12,7 +12,7 @@ from tau_trainer.bridge.images import ImageSplitter
 from tau_trainer.bridge.records import delimited
 from tau_trainer.errors import DecodeError
 from tau_trainer.specs import ActionSpec, BehaviorSpec
-from tests.bridge.oracle import PACKED, UNPACKED, Agent, expected, fill, simple_spec
+from tests.bridge.oracle import PACKED, UNPACKED, Agent, expected, fill
 from tests.bridge.strategies import IMAGE_SENSOR, steps
 
 
@@ -114,9 +114,3 @@ def test_lists_of_something_else() -> None:
         ImageSplitter().split(b"\x12\x00")
     with pytest.raises(DecodeError, match="runs past its end"):
         ImageSplitter().split(b"\x0a\x05")
-
-
-def test_vectors_alone_are_left_as_they_are() -> None:
-    spec = simple_spec(ActionSpec(1), (2,))
-    list_ = AgentEncoder(spec).encode(expected(spec, [Agent(k, (np.ones(2, np.float32),)) for k in range(3)]))
-    assert ImageSplitter().split(list_) == (list_, [[], [], []])

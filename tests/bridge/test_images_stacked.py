@@ -13,14 +13,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tau_trainer.bridge import demonstrations
-from tau_trainer.bridge.agent_records import AgentDecoder
 from tau_trainer.bridge.codec import TrainerCodec, parse_engine_message
 from tau_trainer.bridge.demonstrations import RESERVED, read_demonstration
 from tau_trainer.bridge.images import ImageDecoder, ImageError, write_pngs
 from tau_trainer.bridge.protocol import DemonstrationMeta
 from tau_trainer.bridge.records import delimited, varint
-from tau_trainer.errors import DecodeError
-from tau_trainer.specs import ActionSpec, BehaviorSpec
 from tests.bridge.oracle import PACKED, png
 
 SIZE = 3, 4
@@ -85,7 +82,6 @@ GOOD = np.random.default_rng(1).integers(0, 256, (3, 5, *SIZE), np.uint8)
 """Three frames of five channels: no other stack has that mapping."""
 FILES = [write_pngs(frame[None])[0] for frame in GOOD]
 GREY, OTHER = blank(205), blank(204)
-HALF = FILES[2][: len(FILES[2]) // 2]
 
 
 @pytest.mark.parametrize(
@@ -136,21 +132,6 @@ def test_a_run_is_told_once() -> None:
         (batch,) = codec.steps(parse_engine_message(envelope.SerializeToString()))
         assert batch.obs[0].shape == (1, 15, *SIZE)
     assert codec.notes == [SAID]
-
-
-def test_a_message_that_is_wrong_is_refused_with_its_agent() -> None:
-    decoder = AgentDecoder("Food?team=0")
-    spec = decoder_spec(decoder)
-    with pytest.raises(DecodeError) as raised:
-        decoder.decode(message(GREY * 2 + FILES[2], GREY + FILES[2]).SerializeToString(), spec)
-    assert str(raised.value) == (
-        "behavior 'Food?team=0': sensor 'StackingSensor_size3_Grid' of agent 1 sent PNG files of 9 channels, but its "
-        "channel mapping has 18"
-    )
-
-
-def decoder_spec(decoder: AgentDecoder) -> Any:
-    return BehaviorSpec("Food?team=0", decoder.specs(message(b"".join(FILES)).SerializeToString()), ActionSpec(1))
 
 
 def test_a_recording_is_read_and_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -19,7 +19,7 @@ from tau_trainer.settings import load_settings
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec
 from tests.bridge.oracle import PACKED, expected
 from tests.bridge.oracle import Agent as Told
-from tests.bridge.sensing import CAMERA, FIRST, LAST, PICTURE, C, H, W, Writer, seen, step, through_indexer
+from tests.bridge.sensing import CAMERA, FIRST, LAST, PICTURE, C, H, W, seen, step, through_indexer
 
 """Alike in no two places: what an agent sees, and what inference fills into the model's input."""
 """Dimension properties of [C, H, W] and of [H, W, C]."""
@@ -51,17 +51,6 @@ def test_the_picture_is_the_games_with_every_package(
     (found,), _ = seen(package, step(("camera", shape, properties, numbers)))
     np.testing.assert_array_equal(found, PICTURE)
     assert found.flags.c_contiguous
-
-
-@pytest.mark.parametrize(("package", "last"), [("3.0.0", True), ("4.0.3", False)])
-def test_stacked_images_are_images_of_more_channels(package: str, last: bool) -> None:
-    """``StackingSensor`` writes frame by frame, the oldest first, through the same indexer."""
-    frames = [PICTURE, PICTURE + 100]
-    writer = Writer((2 * C, H, W), last=last)
-    for number, frame in enumerate(frames):
-        writer.picture(frame, number * C)
-    (found,), _ = seen(package, step(("StackingSensor_size2_camera", (2 * C, H, W), FIRST, writer.numbers)))
-    np.testing.assert_array_equal(found, np.concatenate(frames))
 
 
 def test_a_sensor_that_writes_flat_is_read_in_declared_order_beside_one_that_does_not() -> None:

@@ -40,8 +40,3 @@ def test_a_sender_that_does_not_pack_its_numbers() -> None:
     message = step((*CAMERA, through_indexer(PICTURE, last=True)), messages=UNPACKED)
     (batch,) = codec.steps(parsed(message))
     np.testing.assert_array_equal(batch.obs[0], PICTURE[None])
-
-
-def test_without_a_word_of_the_order_it_is_that_of_the_shape() -> None:
-    (batch,) = TrainerCodec().steps(parsed(step((*CAMERA, PICTURE.ravel().tolist()))))
-    np.testing.assert_array_equal(batch.obs[0], PICTURE[None])

@@ -102,11 +102,3 @@ async def test_nothing_can_be_answered_after_the_break(server: Deaf, caller: Cal
     with pytest.raises(EngineDisconnectedError, match="closed the connection"):
         await server.receive()
     assert caller.answers == []
-
-
-def test_half_a_server_cannot_be_made() -> None:
-    class Half(Server):
-        """One without an end."""
-
-    with pytest.raises(TypeError, match="abstract"):
-        Half()  # type: ignore[abstract]

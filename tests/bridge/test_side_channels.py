@@ -55,10 +55,6 @@ def test_channel_ids_travel_as_guids(channel: uuid.UUID, on_the_wire: str) -> No
     assert pack_payload(channel, b"").hex() == on_the_wire + "00000000"
 
 
-def test_the_analytics_id_is_made_from_its_name() -> None:
-    assert uuid.uuid5(uuid.NAMESPACE_URL, "com.unity.ml-agents/TrainingAnalyticsSideChannel") == TRAINING_ANALYTICS
-
-
 def test_engine_configuration_vectors() -> None:
     payloads = engine_configuration_payloads(EngineSettings())
     assert [payload.hex() for payload in payloads] == [
@@ -118,13 +114,6 @@ def test_stats_round_trip(key: str, value: float, aggregation: Aggregation) -> N
 def test_payloads_of_an_unknown_kind(parse: Callable[[bytes], object], payload: bytes, sentence: str) -> None:
     with pytest.raises(DecodeError, match=sentence):
         parse(payload)
-
-
-@given(INTS, FLOATS, ASCII, st.lists(FLOATS, max_size=5))
-def test_primitives_round_trip(number: int, real: float, text: str, floats: list[float]) -> None:
-    listed = struct.pack(f"<i{len(floats)}f", len(floats), *floats)
-    reader = PayloadReader(struct.pack("<if", number, real) + string(text) + listed)
-    assert (reader.int32(), reader.float32(), reader.string(), reader.float_list()) == (number, real, text, floats)
 
 
 def test_text_that_is_not_ascii_is_replaced() -> None:

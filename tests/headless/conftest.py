@@ -64,10 +64,6 @@ class FakeTrainer(grpc.GenericRpcHandler):  # type: ignore[misc]
         (batch,) = self.codec.steps(message)
         return message, batch
 
-    def idle(self) -> bool:
-        """Whether no message is waiting to be read."""
-        return self._requests.empty()
-
     def send(self, reply: bytes) -> None:
         """Answer the pending message."""
         self._replies.put(reply)

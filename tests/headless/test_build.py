@@ -45,28 +45,14 @@ def test_the_launcher_plays_in_a_hostile_environment(tmp_path: Path, trainer: Fa
         _, batch = trainer.steps()
         assert len(batch) == 3
         assert batch.behavior == "Basic?team=0"
+        process.terminate()
+        assert trainer.receive().status == 400, "the signal reaches the engine itself"
         trainer.close()
         _, stderr = process.communicate(timeout=HANG_S)
         assert process.returncode == 0, stderr
         assert "playing basic with 3 agents" in log.read_text("utf-8")
     finally:
         process.kill()
-
-
-@posix
-def test_signals_reach_the_engine_itself(tmp_path: Path, trainer: FakeTrainer) -> None:
-    path = write_build(tmp_path, "basic", platform="linux")
-    process = subprocess.Popen([path, "--mlagents-port", str(trainer.port)], stderr=subprocess.PIPE)
-    try:
-        trainer.handshake()
-        trainer.steps()
-        process.terminate()
-        assert trainer.receive().status == 400
-        trainer.close()
-        assert process.wait(HANG_S) == 0
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_macos_gets_a_bundle(tmp_path: Path) -> None:

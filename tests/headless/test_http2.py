@@ -25,8 +25,6 @@ from tau_trainer.bridge.frames import (
     SETTINGS,
     WINDOW_UPDATE,
 )
-from tau_trainer.bridge.http2 import Connection
-from tau_trainer.bridge.protocol import METHOD
 from tau_trainer.headless.http2 import CallError, Http2Connection
 from tests.waiting import HANG_S
 
@@ -86,13 +84,6 @@ def test_a_refused_call_fails_and_the_next_works(connection: Http2Connection) ->
     with pytest.raises(CallError, match="refused"):
         connection.call(b"refuse")
     assert connection.call(b"a") == b"aa"
-
-
-def test_an_unknown_method_fails(echo: EchoServer) -> None:
-    client = Http2Connection("localhost", echo.port, "/test.Service/Other")
-    with pytest.raises(CallError):
-        client.call(b"a")
-    client.close()
 
 
 def test_a_server_that_stops_fails_the_call(echo: EchoServer, connection: Http2Connection) -> None:
@@ -330,32 +321,3 @@ def test_an_interrupted_call_is_cancelled_and_another_can_follow(server: Scripte
     client.cancel()
     assert client.call(b"def") == b"in time"
     client.close()
-
-
-@pytest.mark.parametrize("chunk", [1, 7, 2**16])
-def test_our_own_server_is_understood(chunk: int) -> None:
-    """The trainer's end, fed and read in pieces of ``chunk`` bytes, answers with the message backwards."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    messages = [b"", b"a", bytes(range(256)) * (chunk // 8 + 1)]
-
-    def serve() -> None:
-        link, _ = listener.accept()
-        connection = Connection()
-        with link:
-            while data := link.recv(chunk):
-                for answered in connection.receive(data):
-                    assert answered.message is not None
-                    connection.respond(answered.stream, answered.message[::-1])
-                while out := connection.take():
-                    for start in range(0, len(out), chunk):
-                        link.sendall(out[start : start + chunk])
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    with listener:
-        client = Http2Connection("127.0.0.1", listener.getsockname()[1], METHOD)
-        client.set_timeout(20.0)
-        assert [client.call(message) for message in messages] == [message[::-1] for message in messages]
-        client.close()
-        thread.join(HANG_S)
-    assert not thread.is_alive()

@@ -83,14 +83,6 @@ def test_the_assemblies_are_a_real_players(toolchain: Toolchain) -> None:
     assert (folder / "UnityEngine.AudioModule.dll").is_file()
 
 
-def test_what_a_later_generation_calls_otherwise_is_used(asmdefs: list[Asmdef]) -> None:
-    """The words that are compiled under their older name stand behind the symbol of their generation."""
-    texts = [path.read_text(encoding="utf-8") for asmdef in asmdefs for path in asmdef.sources]
-    for word, older in UNITY_6.renamed.items():
-        assert any(word in text for text in texts), word
-        assert any(older in text for text in texts), older
-
-
 def test_the_generation_that_is_tested_is_the_one_of_the_manifest(asmdefs: list[Asmdef]) -> None:
     manifest = json.loads((UNITY_PROJECT / "Packages" / "manifest.json").read_text(encoding="utf-8"))
     installed = {**UNITY_6.packages, "com.unity.ml-agents": manifest["dependencies"]["com.unity.ml-agents"]}

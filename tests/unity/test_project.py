@@ -17,8 +17,9 @@ import yaml
 from tau_trainer import __version__
 from tau_trainer.cli.app import build_app
 from tools._unity.editors import Wanted
-from tools.csharp import Asmdef, read_project
+from tools.csharp import read_project
 from tools.unity_assets import PROJECT, ROOT, assets
+from tools.unity_assets import main as check_assets
 from tools.unity_build import TARGETS
 
 ASSETS = PROJECT / "Assets"
@@ -54,199 +55,120 @@ def test_the_manifest_pins_ml_agents_4_and_nothing_else_of_a_registry() -> None:
     assert {f"com.unity.modules.{name}" for name in wanted} < set(packages)
 
 
-@pytest.mark.parametrize(
-    ("module", "words"),
-    [("imgui", r"\bGUI\.|\bGUILayout\.|OnGUI"), ("physics", r"\bRigidbody\b|Collider\b|PrimitiveType")],
-)
-def test_a_module_is_asked_for_where_scripts_use_it(module: str, words: str) -> None:
-    packages = json.loads((PROJECT / "Packages" / "manifest.json").read_text(encoding="utf-8"))["dependencies"]
-    users = [path for path in SCRIPTS if re.search(words, path.read_text(encoding="utf-8"))]
-    assert bool(users) == (f"com.unity.modules.{module}" in packages)
-
-
-def test_the_project_is_of_unity_6_lts() -> None:
-    wanted = Wanted.of(PROJECT)
-    assert wanted.version.stream == (6000, 0)
-    assert wanted.version.stage == "f"
-    assert wanted.changeset is not None
-    assert re.fullmatch(r"[0-9a-f]{12}", wanted.changeset)
-
-
-def settings_of(name: str) -> dict[str, Any]:
-    """One settings file: its two directives, then a single object of a class that Unity knows by number."""
-    lines = (SETTINGS / f"{name}.asset").read_text(encoding="utf-8").splitlines()
-    assert lines[:2] == ["%YAML 1.1", "%TAG !u! tag:unity3d.com,2011:"]
-    assert re.fullmatch(r"--- !u!\d+ &1", lines[2])
-    (content,) = yaml.safe_load("\n".join(lines[3:])).values()
-    assert isinstance(content, dict)
-    return content
-
-
 CLASSES = {
     "ProjectSettings": 129,
     "EditorSettings": 159,
     "EditorBuildSettings": 1045,
     "VersionControlSettings": 890905787,
 }
+"""Numbers by which Unity knows what a file of settings holds."""
 
 
-@pytest.mark.parametrize("path", sorted(SETTINGS.glob("*.asset")), ids=lambda path: path.stem)
-def test_settings_are_unity_yaml(path: Path) -> None:
-    name = path.stem
-    assert settings_of(name)
-    lines = path.read_text(encoding="utf-8").splitlines()
-    assert lines[2] == f"--- !u!{CLASSES[name]} &1"
-    assert lines[3] == ("PlayerSettings:" if name == "ProjectSettings" else f"{name}:")
+def settings_of(name: str) -> dict[str, Any]:
+    """One settings file: its two directives, then a single object."""
+    lines = (SETTINGS / f"{name}.asset").read_text(encoding="utf-8").splitlines()
+    assert lines[:3] == ["%YAML 1.1", "%TAG !u! tag:unity3d.com,2011:", f"--- !u!{CLASSES[name]} &1"]
+    ((kind, content),) = yaml.safe_load("\n".join(lines[3:])).items()
+    assert kind == ("PlayerSettings" if name == "ProjectSettings" else name)
+    assert isinstance(content, dict)
+    return content
 
 
 def test_settings_that_training_and_version_control_need() -> None:
-    player = settings_of("ProjectSettings")
-    assert player["productName"] == "Tau"
+    settings = {path.stem: settings_of(path.stem) for path in SETTINGS.glob("*.asset")}
+    player = settings["ProjectSettings"]
+    assert {target.player.rpartition(".")[0] for target in TARGETS.values()} == {player["productName"]} == {"Tau"}
     assert player["runInBackground"] == 1
     assert player["scriptingBackend"] == {"Server": 0, "Standalone": 0}, "players of IL2CPP cannot be trained"
     assert player["apiCompatibilityLevelPerPlatform"] == {"Server": 6, "Standalone": 6}, "6 is .NET Standard 2.1"
     assert re.fullmatch(r"[0-9a-f]{32}", str(player["productGUID"]))
-    assert settings_of("EditorSettings")["m_SerializationMode"] == 2, "2 is text"
-    assert settings_of("VersionControlSettings")["m_Mode"] == "Visible Meta Files"
-
-
-def test_the_product_is_what_the_build_tool_expects() -> None:
-    name = settings_of("ProjectSettings")["productName"]
-    assert {target.player.rpartition(".")[0] for target in TARGETS.values()} == {name}
+    assert settings["EditorSettings"]["m_SerializationMode"] == 2, "2 is text"
+    assert settings["VersionControlSettings"]["m_Mode"] == "Visible Meta Files"
 
 
 # --- assets
 
 
-def test_assets_are_complete() -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "tools" / "unity_assets.py"), "--check"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_guids_are_unique_and_say_what_is_a_folder() -> None:
-    seen: dict[str, str] = {}
+def test_assets_are_complete_and_metas_say_what_is_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check_assets(["--check"]) == 0, capsys.readouterr().out
     for asset in assets(PROJECT):
         meta = yaml.safe_load(asset.with_name(asset.name + ".meta").read_text(encoding="utf-8"))
-        guid = str(meta["guid"])
-        assert re.fullmatch(r"[0-9a-f]{32}", guid)
-        assert seen.setdefault(guid, inside(asset)) == inside(asset)
         assert bool(meta.get("folderAsset")) == asset.is_dir()
 
 
-@pytest.mark.parametrize("path", TEXTS, ids=inside)
-def test_texts_are_utf8_with_unix_line_ends(path: Path) -> None:
-    content = path.read_bytes()
-    assert not content.startswith(b"\xef\xbb\xbf")
-    assert b"\r" not in content
-    assert content.endswith(b"\n")
-    content.decode("utf-8")
+def test_texts_are_utf8_with_unix_line_ends() -> None:
+    for path in TEXTS:
+        content = path.read_bytes()
+        assert not content.startswith(b"\xef\xbb\xbf"), path
+        assert b"\r" not in content, path
+        assert content.endswith(b"\n"), path
+        content.decode("utf-8")
 
 
 # --- assemblies and scripts
 
 
-def assemblies() -> dict[str, Asmdef]:
-    return {asmdef.name: asmdef for asmdef in read_project(PROJECT)}
-
-
 def test_assemblies_refer_to_what_exists_and_never_upwards() -> None:
-    found = assemblies()
+    found = {asmdef.name: asmdef for asmdef in read_project(PROJECT)}
     assert set(found) == {"Tau.Core", "Tau.Runtime", "Tau.Editor", "Tau.Trainer.Core", "Tau.Trainer.Editor"}
     for asmdef in found.values():
         assert set(asmdef.references) <= {*found, *PACKAGES}
         assert asmdef.path.stem == asmdef.name
-    assert found["Tau.Core"].references == ()
+    for core in (found["Tau.Core"], found["Tau.Trainer.Core"]):
+        assert (core.engine, core.references) == (False, ()), "it works in every project"
     assert "Tau.Editor" not in found["Tau.Runtime"].references
-    assert found["Tau.Editor"].editor
-    assert not found["Tau.Runtime"].editor
-    assert found["Tau.Trainer.Core"].references == (), "the package works in every project"
+    assert {name for name in found if not found[name].editor} == {"Tau.Core", "Tau.Runtime"}
     assert set(found["Tau.Trainer.Editor"].references) == {"Tau.Trainer.Core", "Unity.ML-Agents"}
-    assert all(asmdef.editor for name, asmdef in found.items() if name.startswith("Tau.Trainer."))
-
-
-@pytest.mark.parametrize("name", ["Tau.Core", "Tau.Trainer.Core"])
-def test_the_core_knows_no_engine(name: str) -> None:
-    core = assemblies()[name]
-    assert not core.engine
-    guilty = [path.name for path in core.sources if "UnityEngine" in path.read_text(encoding="utf-8")]
-    assert core.sources
-    assert guilty == []
-
-
-def test_every_script_belongs_to_an_assembly() -> None:
-    owned = {path for asmdef in assemblies().values() for path in asmdef.sources}
-    assert owned == {*SCRIPTS, *PACKAGED}
 
 
 KIND = r"(?:class|struct|enum|interface)"
 TYPE = re.compile(rf"^    (?:public|internal) (?:(?:abstract|sealed|static|readonly) )*{KIND} (\w+)", re.MULTILINE)
 
 
-@pytest.mark.parametrize("path", PACKAGED, ids=inside)
-def test_a_script_of_the_package_is_in_the_namespace_of_its_folder(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    namespace = "Tau.Trainer" if path.parent.name == "Core" else "Tau.Trainer.Editor"
-    assert re.findall(r"^namespace ([\w.]+)$", text, re.MULTILINE) == [namespace]
-    assert path.stem in TYPE.findall(text)
-
-
-@pytest.mark.parametrize("path", SCRIPTS, ids=inside)
+@pytest.mark.parametrize("path", [*SCRIPTS, *PACKAGED], ids=inside)
 def test_a_script_is_named_like_a_type_in_the_folders_namespace(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    folder = path.relative_to(ASSETS / "Tau").parts[0]
+    packaged = path in PACKAGED
+    folder = path.parent.name if packaged else path.relative_to(ASSETS / "Tau").parts[0]
     names = TYPE.findall(text)
     assert path.stem in names
-    assert folder == "Core" or names == [path.stem], "Unity finds a MonoBehaviour by the name of its file"
-    assert re.findall(r"^namespace ([\w.]+)$", text, re.MULTILINE) == [
-        "Tau" if folder == "Runtime" else f"Tau.{folder}"
-    ]
-
-
-def test_the_core_is_read_in_an_evening() -> None:
-    core = [path for path in SCRIPTS if path.relative_to(ASSETS / "Tau").parts[0] == "Core"]
-    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in core) < 2500
+    assert packaged or folder == "Core" or names == [path.stem], "Unity finds a MonoBehaviour by its file's name"
+    home = ("Tau.Trainer", "Core") if packaged else ("Tau", "Runtime")
+    namespace = home[0] if folder == home[1] else f"{home[0]}.{folder}"
+    assert re.findall(r"^namespace ([\w.]+)$", text, re.MULTILINE) == [namespace]
 
 
 def test_scripts_are_short_and_their_lines_too() -> None:
-    wrong = []
+    wrong, core = [], 0
     for path in (*SCRIPTS, *PACKAGED):
         lines = path.read_text(encoding="utf-8").splitlines()
+        core += len(lines) * ("Tau/Core" in path.as_posix())
         wrong += [f"{inside(path)}: {len(lines)} lines"] * (len(lines) > (400 if path.stem == "TrainerWindow" else 250))
         wrong += [
             f"{inside(path)}:{number}: {len(line)} columns" for number, line in enumerate(lines, 1) if len(line) > 120
         ]
     assert wrong == []
+    assert 0 < core < 2500, "the core is read in an evening"
 
 
-def test_menu_and_build_are_where_they_are_told_to_be() -> None:
+def test_the_readme_names_versions_menu_and_every_flag_of_a_build() -> None:
+    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
     menu = (ASSETS / "Tau" / "Editor" / "TauMenu.cs").read_text(encoding="utf-8")
     items = re.findall(r'\[MenuItem\("([^"]+)"', menu)
-    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
     assert len(items) == 5
-    for item in items:
-        assert item in readme
+    assert [item for item in items if item not in readme] == []
     model = re.search(r'Model = "([^"]+)"', menu)
     assert model is not None
     assert (PROJECT / model[1]).is_file()
-
-
-def test_the_readme_names_the_versions_that_the_project_has() -> None:
-    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
+    wanted = Wanted.of(PROJECT)
+    assert (wanted.version.stream, wanted.version.stage) == ((6000, 0), "f"), "Unity 6 LTS"
+    assert re.fullmatch(r"[0-9a-f]{12}", str(wanted.changeset))
+    assert f"`{wanted.version}`" in readme
     manifest = json.loads((PROJECT / "Packages" / "manifest.json").read_text(encoding="utf-8"))
-    assert f"`{Wanted.of(PROJECT).version}`" in readme
-    assert f'"com.unity.ml-agents": "{manifest["dependencies"]["com.unity.ml-agents"]}"' in readme
-    assert '"com.unity.ml-agents": "3.0.0"' in readme
-
-
-def test_the_readme_lists_every_flag_of_a_build() -> None:
+    for version in (manifest["dependencies"]["com.unity.ml-agents"], "3.0.0"):
+        assert f'"com.unity.ml-agents": "{version}"' in readme
     flag = re.compile(r"--tau-[a-z-]*[a-z]")
     options = (ASSETS / "Tau" / "Core" / "Commands" / "TauOptions.cs").read_text(encoding="utf-8")
-    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
     assert set(flag.findall(readme)) == set(flag.findall(options))
 
 
@@ -302,7 +224,7 @@ def commands() -> Iterator[list[str]]:
                 yield words
 
 
-def test_the_workflow_may_only_read_and_gives_way_to_its_successor() -> None:
+def test_the_workflow_may_only_read_gives_way_to_its_successor_and_pins_its_actions() -> None:
     content = workflow()
     assert content["permissions"] == {"contents": "read"}
     assert content["concurrency"] == {"group": "unity-${{ github.ref }}", "cancel-in-progress": True}
@@ -310,9 +232,6 @@ def test_the_workflow_may_only_read_and_gives_way_to_its_successor() -> None:
     for job in content["jobs"].values():
         assert job["timeout-minutes"] <= 120
         assert not str(job["runs-on"]).endswith("latest")
-
-
-def test_every_action_is_pinned() -> None:
     used = [step["uses"] for step in steps() if "uses" in step]
     assert [one for one in used if not re.fullmatch(r"[\w.-]+/[\w.-]+@v\d+\.\d+\.\d+", one)] == []
     assert any(one.startswith("game-ci/unity-builder@v4.") for one in used)

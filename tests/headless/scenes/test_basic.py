@@ -22,19 +22,11 @@ def always(action: int) -> Callable[[StepBatch], Actions]:
     return lambda batch: Actions(np.zeros((len(batch), 0), np.float32), np.full((len(batch), 1), action, np.int32))
 
 
-def test_going_right_earns_exactly_0_93_and_nothing_earns_more(play: Play) -> None:
+def test_going_right_earns_exactly_0_93(play: Play) -> None:
     played = play(BasicScene(), always(RIGHT), 70)
     assert played.lengths == [7] * 10
     assert played.truncated == [False] * 10
     np.testing.assert_allclose(played.returns, 0.93, atol=1e-6)
-    # By dynamic programming over the line: no policy is worth more from the start.
-    value = np.zeros(20)
-    for _ in range(200):
-        reached = np.clip(np.arange(20)[:, None] + [0, -1, 1], 0, 19)
-        pay = np.where(reached == 17, 1.0, np.where(reached == 7, 0.1, 0.0)) - 0.01
-        ahead = np.where((reached == 17) | (reached == 7), 0.0, value[reached])
-        value = (pay + ahead).max(axis=1)
-    assert value[10] == pytest.approx(0.93)
 
 
 def test_going_left_earns_the_small_goal(play: Play) -> None:

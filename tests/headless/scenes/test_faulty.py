@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from tau_trainer.bridge.codec import TrainerInitialization, encode_initialization, encode_reply
-from tau_trainer.bridge.protocol import Command
-from tau_trainer.errors import DecodeError
 from tau_trainer.headless.scenes.balance import BalanceScene
 from tau_trainer.headless.scenes.faulty import EXIT_CODE, Fault, FaultKind
 from tests.headless.scenes.playing import begin
-from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-    from tests.headless.conftest import EngineStarter, FakeTrainer
 
 
 class LeftError(Exception):
@@ -88,87 +78,3 @@ def test_once_means_the_first_engine_only(tmp_path: Path) -> None:
     assert played_steps(Fault(FaultKind.STALL, 3, once=mark)) == 3
     assert mark.exists()
     assert played_steps(Fault(FaultKind.STALL, 3, once=mark)) == 20
-
-
-@pytest.fixture
-def processes() -> Iterator[list[subprocess.Popen[str]]]:
-    started: list[subprocess.Popen[str]] = []
-    yield started
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-def run(started: list[subprocess.Popen[str]], port: int, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tau_trainer.headless", "--mlagents-port", str(port), "--scene", "faulty"]
-    started.append(subprocess.Popen([*command, *arguments], stderr=subprocess.PIPE, text=True))
-    return started[-1]
-
-
-def test_crash_takes_the_process_with_it(trainer: FakeTrainer, processes: list[subprocess.Popen[str]]) -> None:
-    process = run(processes, trainer.port, "--fault-after", "2")
-    trainer.handshake()
-    for _ in range(2):
-        trainer.steps()
-        trainer.send(encode_reply(Command.STEP))
-    assert process.wait(HANG_S) == EXIT_CODE
-
-
-def test_exit_comes_before_the_connection(closed_port: int, processes: list[subprocess.Popen[str]]) -> None:
-    process = run(processes, closed_port, "--fault", "exit")
-    assert process.wait(HANG_S) == EXIT_CODE
-
-
-def test_malformed_bytes_are_no_message(trainer: FakeTrainer, start: EngineStarter) -> None:
-    engine = start("--scene", "balance", "--fault", "malformed", "--fault-after", "1")
-    trainer.handshake()
-    trainer.steps()
-    trainer.send(encode_reply(Command.STEP))
-    with pytest.raises(DecodeError):
-        trainer.receive()
-    trainer.close()
-    assert engine.finish() == 0
-
-
-@pytest.mark.parametrize("fault", ["nan-observation", "nan-reward"])
-def test_nan_is_refused_by_our_own_trainers_codec(trainer: FakeTrainer, start: EngineStarter, fault: str) -> None:
-    engine = start("--scene", "balance", "--fault", fault, "--fault-after", "1")
-    trainer.handshake()
-    trainer.steps()
-    trainer.send(encode_reply(Command.STEP))
-    with pytest.raises(DecodeError, match="3DBall"):
-        trainer.steps()
-    trainer.close()
-    assert engine.finish() == 0
-
-
-def test_wrong_version_is_announced(trainer: FakeTrainer, start: EngineStarter) -> None:
-    engine = start("--scene", "balance", "--fault", "wrong-version")
-    first = trainer.receive()
-    assert first.initialization is not None
-    assert first.initialization.communication_version == "2.0.0"
-    trainer.close()
-    assert engine.finish() == 0
-
-
-def test_slow_start_connects_late(trainer: FakeTrainer, start: EngineStarter) -> None:
-    began = time.monotonic()
-    engine = start("--scene", "balance", "--fault", "slow-start", "--fault-seconds", "0.4")
-    trainer.handshake()
-    assert time.monotonic() - began >= 0.4
-    trainer.steps()
-    trainer.close()
-    assert engine.finish() == 0
-
-
-def test_silent_connects_and_never_asks(trainer: FakeTrainer, start: EngineStarter) -> None:
-    engine = start("--scene", "balance", "--fault", "silent")
-    trainer.receive()
-    trainer.send(encode_initialization(TrainerInitialization()))
-    trainer.raw()
-    trainer.reset()
-    engine.join(0.5)
-    assert engine.is_alive()
-    assert trainer.idle()
-    trainer.stop()
-    assert engine.finish() == 0

@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,8 +79,8 @@ def test_the_expert_eats_what_is_good_and_anything_earns_nothing(play: Play) -> 
         n = len(batch)
         return do(*np.concatenate([generator.uniform(-1, 1, (n, 3)), generator.integers(0, 2, (n, 1))], axis=1))
 
-    assert abs(np.mean(play(FoodCollectorScene(agents=20, seed=2), anything, 1000).returns)) < 2.0
-    idle = play(FoodCollectorScene(agents=20, seed=3), lambda batch: do(*[NONE] * 20), 1000)
+    assert abs(np.mean(play(FoodCollectorScene(agents=10, seed=2), anything, 1000).returns)) < 2.0
+    idle = play(FoodCollectorScene(agents=10, seed=3), lambda batch: do(*[NONE] * 10), 1000)
     assert abs(np.mean(idle.returns)) < 1.0
 
 
@@ -240,11 +239,3 @@ def test_a_reset_places_the_food_anew_and_an_episodes_end_does_not() -> None:
     scene.seed(5)
     np.testing.assert_array_equal(begin(scene).obs[0], first)
     np.testing.assert_array_equal(scene.food, food)
-
-
-def test_nan_in_a_hybrid_action_is_refused() -> None:
-    from tau_trainer.errors import DecodeError
-
-    scene = empty()
-    with pytest.raises(DecodeError, match=r"GridFoodCollector.*agent 1"):
-        step(scene, do(NONE, (0.0, float("nan"), 0.0, 0), NONE, NONE, NONE))

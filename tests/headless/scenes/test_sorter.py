@@ -60,10 +60,10 @@ def put(scene: SorterScene, *tiles: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize(("tiles", "steps", "mean"), [(2.0, 200, 1.47), (20.0, 900, 9.4)])
 def test_the_expert_visits_all_tiles_in_order(play: Play, tiles: float, steps: int, mean: float) -> None:
-    scene = SorterScene(agents=40, seed=1)
+    scene = SorterScene(agents=20, seed=1)
     played = play(scene, Expert(), steps, EnvironmentParameters({"num_tiles": tiles}))
     earned = np.array(played.returns) - sorter.STEP_REWARD * np.array(played.lengths)
-    assert len(earned) > 100
+    assert len(earned) > 30
     assert np.allclose(earned, np.rint(earned), atol=1e-3)
     assert earned.min() > 0.5  # never a wrong tile
     assert np.mean(played.returns) == pytest.approx(mean, rel=0.1)
@@ -76,7 +76,7 @@ def test_anything_earns_little_and_nothing_loses(play: Play) -> None:
     def anything(batch: StepBatch) -> Actions:
         return do(*map(tuple, generator.integers(0, 3, (len(batch), 3))))
 
-    played = play(SorterScene(agents=40, seed=2), anything, 2000)
+    played = play(SorterScene(agents=20, seed=2), anything, 1500)
     assert -0.6 < np.mean(played.returns) < 0.2
     idle = play(SorterScene(agents=2, max_decisions=300), lambda batch: do(*[STAY] * len(batch)), 300)
     assert idle.truncated == [True, True]
