@@ -149,6 +149,8 @@ async def test_killing_it_in_the_middle_of_a_step_leaves_nothing_behind(
     gc.collect()
     assert complaints == []
     assert slow.closed == 1
+    for thread in steppers(before):
+        thread.join(HANG_S)  # it has nothing to do, but ends when the machine lets it
     assert not steppers(before)
 
 
