@@ -13,26 +13,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
 
 from tau_trainer.bridge.engine import Engine
 from tau_trainer.bridge.godot.dialect import Godot
 from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
-from tau_trainer.envs import engines
 from tau_trainer.envs.engines import EngineWorker
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import DecodeError, EngineError, VersionError
 from tau_trainer.headless.args import parse_args
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scenes import create_scene
-from tau_trainer.settings import load_settings
 from tau_trainer.specs import Actions, StepBatch
-from tau_trainer.training.plan import RunPlan
 from tests.bridge.conftest import free_port
 from tests.conformance.conftest import Json, fixed_actions, masks, observed, play_here
 from tests.envs.playing import Sentences, zeros
 from tests.headless.conftest import EngineThread
-from tests.training.fakes import WAIT_S, Memory, begin
 from tests.waiting import HANG_S, run
 
 SEED = 3
@@ -187,46 +182,3 @@ async def test_a_killed_engine_is_restarted_and_plays_the_same_again(
     finally:
         await worker.kill()
     assert events.restarts == [1]
-
-
-LEARNS = """
-behaviors:
-  3DBall:
-    trainer_type: ppo
-    hyperparameters: {batch_size: 32, buffer_size: 128, num_epoch: 2}
-    network_settings: {hidden_units: 16, num_layers: 1, normalize: true}
-    max_steps: 300
-    time_horizon: 32
-collection: {deterministic: true}
-env_settings: {seed: 3, timeout_wait: 300}
-"""
-
-
-def learned(dialect: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, dict[str, Any]]:
-    """Decisions, and the weights that a run in the "editor" ends with."""
-    port = free_port()
-    monkeypatch.setattr(engines, "EDITOR_PORT", port)
-    config = folder / "balance.yaml"
-    config.write_text(LEARNS, "utf-8")
-    given = {"checkpoint_settings.results_dir": str(folder), "checkpoint_settings.run_id": dialect}
-    flags = ["--scene", "balance", "--agents", "4", "--max-decisions", "40"]
-    game = EngineThread(["--dialect", dialect, "--mlagents-port", str(port), "--connect-seconds", str(HANG_S), *flags])
-    game.start()
-    report = begin(load_settings(config, given), Memory(), "learn").wait(WAIT_S)
-    game.finish()
-    assert report.exit_code == 0
-    (weights,) = (folder / dialect / "checkpoints").glob("*/*.safetensors")
-    return report.decisions, load_file(weights)
-
-
-def test_unreal_trains_to_the_weights_of_unity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A repeatable run also tells Unity's games a seed as an environment parameter, which Unreal's do not receive.
-
-    Both have the seed of the handshake, so without that parameter they are the same game.
-    """
-    monkeypatch.setattr(RunPlan, "fresh_seed", lambda *_: {})
-    unity, unreal = (learned(dialect, tmp_path, monkeypatch) for dialect in ("unity", "unreal"))
-    assert unity[0] == unreal[0] >= 300
-    assert unity[1].keys() == unreal[1].keys()
-    for name, values in unity[1].items():
-        np.testing.assert_array_equal(values, unreal[1][name], err_msg=name)

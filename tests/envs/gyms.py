@@ -34,7 +34,7 @@ class Probe(gymnasium.Env[Any, Any]):
         ends: tuple[tuple[bool, bool], ...] = ((True, False), (False, True), (True, True)),
     ) -> None:
         # Copies of their own: a space draws from its own random numbers.
-        self.observation_space = copy.deepcopy(observation or spaces.Box(-1.0, 1.0, (2,)))
+        self.observation_space = copy.deepcopy(spaces.Box(-1.0, 1.0, (2,)) if observation is None else observation)
         self.action_space = action or spaces.Discrete(3)
         self.taken: list[Any] = []
         self.episodes = self.left = 0

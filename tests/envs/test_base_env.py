@@ -14,7 +14,7 @@ import pytest
 from tau_trainer.bridge.side_channels import Sampler, SamplerKind, Stat
 from tau_trainer.envs import open_source
 from tau_trainer.envs.base_env import BaseEnvEnvironment, BaseEnvSource
-from tau_trainer.envs.mlagents import ActionSpec, EnvironmentParametersChannel, StatsSideChannel, UnityEnvironment
+from tau_trainer.envs.mlagents import ActionSpec, EnvironmentParametersChannel, StatsSideChannel
 from tau_trainer.envs.mlagents.base_env import DecisionSteps, TerminalSteps
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineError, SettingsError
@@ -22,7 +22,7 @@ from tau_trainer.metrics import result_lines
 from tau_trainer.metrics.terminal import summary_line
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.settings import RunSettings, load_settings
-from tau_trainer.specs import Actions, BehaviorSpec, DimensionProperty, ObservationSpec, StepBatch
+from tau_trainer.specs import Actions, BehaviorSpec, DimensionProperty, ObservationSpec
 from tau_trainer.specs import ActionSpec as WireActions
 from tests.envs.mlagents.doubles import NAME, Say, Scripted, sensor, spec_of
 from tests.envs.playing import Sentences, play, small_run, zeros
@@ -78,21 +78,6 @@ async def test_a_duck_typed_environment_by_hand() -> None:
     assert [one.agent_ids.tolist() for one in await environment.next()] == [[1]]
     await environment.close()
     assert game.closed == 1
-
-
-async def test_it_plays_the_same_game_as_an_engine_does(tmp_path: Path) -> None:
-    settings = settings_of("headless:balance", seed=7, env_args=["--agents", "3"])
-    flags = ["--agents", "3"]
-    found: list[StepBatch] = []
-    for environment in (
-        wrapped(lambda: UnityEnvironment("headless:balance", base_port=0, seed=7, additional_args=flags)),
-        open_source(settings, 1, tmp_path).make(0, lambda _: None, Sentences()),
-    ):
-        found += await play(environment, await environment.start({"gravity": 7.0}), 20)
-        await environment.close()
-    one, other = found
-    assert (one.obs[0] == other.obs[0]).all()
-    assert (one.reward == other.reward).all()
 
 
 async def test_parameters_and_statistics() -> None:
@@ -174,15 +159,6 @@ async def test_the_source(module: Any, tmp_path: Path) -> None:
 def test_what_is_not_there(path: str, module: Any, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=f"--env {path}: .*name a function that makes an environment"):
         open_source(settings_of(path), 1, tmp_path)
-
-
-def test_a_run_from_python(module: Any, memory: Memory, tmp_path: Path) -> None:
-    """The same YAML trains on whatever the function makes."""
-    module.build = lambda worker_id: UnityEnvironment("headless:basic", base_port=0, additional_args=["--agents", "4"])
-    report = small_run(tmp_path, memory, "mlagents:own_games:build", default_settings__max_steps=400)
-    assert (report.outcome, report.exit_code, report.errors) == ("completed", 0, ())
-    assert report.decisions >= 400
-    assert [path.name for path in report.models] == ["Basic.onnx"]
 
 
 class Together(Scripted):

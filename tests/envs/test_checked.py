@@ -22,21 +22,15 @@ from tests.envs.wrong import Wrong, failure
 WRONG_STEPS: list[tuple[dict[str, Any] | Callable[[], Any], str]] = [
     ({"reward": [1]}, "returned [1] as reward; it must be a number"),
     ({"reward": None}, "returned None as reward; it must be a number"),
-    ({"reward": "1"}, "returned '1' as reward; it must be a number"),
-    ({"reward": np.ones(1)}, "returned an array of shape (1,) and dtype float64 as reward; it must be a number"),
     ({"terminated": None}, "returned None as terminated; it must be True or False"),
     ({"truncated": "no"}, "returned 'no' as truncated; it must be True or False"),
     ({"terminated": np.zeros(2, np.bool_)}, "returned an array of shape (2,) and dtype bool as terminated"),
     ({"info": None}, "returned None as info; it must be a dictionary, {} if there is no info"),
-    ({"info": []}, "returned [] as info; it must be a dictionary"),
     ({"obs": np.zeros(3)}, "returned an array of shape (3,) and dtype float64 as observation; it must be of shape"),
     ({"obs": None}, "returned None as observation; it must be of shape (2,) and dtype float32, as its space Box("),
-    ({"obs": [["a"]]}, "returned [['a']] as observation; it must be of shape (2,)"),
     ({"obs": [1.0, [2.0]]}, "returned [1.0, [2.0]] as observation; it must be of shape (2,)"),
     ({"obs": ({}, 3)}, "returned a tuple of 2 values as observation; it must be of shape (2,)"),
     (lambda: (1, 2, 3, 4), "returned a tuple of 4 values; it must return 5 values: observation, reward, terminated, "),
-    (lambda: (1, 2, 3), "returned a tuple of 3 values; it must return 5 values"),
-    (lambda: None, "returned None; it must return 5 values"),
     (lambda: "abcde", "returned 'abcde'; it must return 5 values"),
 ]
 
@@ -54,7 +48,6 @@ def test_a_wrong_step(said: Any, sentence: str, monkeypatch: pytest.MonkeyPatch)
     ("begun", "sentence"),
     [
         (lambda: np.zeros(2), "returned an array of shape (2,) and dtype float64; it must return 2 values"),
-        (lambda: None, "returned None; it must return 2 values: observation, info"),
         (lambda: (np.zeros(2), None), "returned None as info; it must be a dictionary"),
         (lambda: (np.zeros(5), {}), "returned an array of shape (5,) and dtype float64 as observation; it must be of"),
     ],

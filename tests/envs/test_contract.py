@@ -13,7 +13,7 @@ from tau_trainer import plugins
 from tau_trainer.envs import Environment, EnvironmentSource, open_source
 from tau_trainer.envs.engines import EngineSource
 from tau_trainer.envs.gymnasium import GymnasiumSource
-from tau_trainer.errors import EngineError, LaunchError, SettingsError
+from tau_trainer.errors import EngineError, LaunchError
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import StepBatch
 from tests.envs.playing import Sentences, zeros
@@ -36,6 +36,9 @@ def made(path: str, tmp_path: Path, **env: Any) -> Environment:
 @pytest.mark.parametrize("path", ENVIRONMENTS)
 async def test_what_a_pair_needs(path: str, stage: Stage, tmp_path: Path) -> None:
     """Begin, play, begin anew, be replaced, end: the same calls, whoever fulfils them."""
+    never = made(path, tmp_path)
+    await never.kill()
+    await never.close()
     environment = made(path, tmp_path)
     assert (dict(environment.specs), environment.exchanges, environment.restarts) == ({}, 0, 0)
     waited_for = [environment.waits_for]
@@ -70,14 +73,6 @@ def check(environment: Environment, batches: list[StepBatch]) -> None:
             assert lengths == {len(agents)}
             for sensor, values in zip(environment.specs[batch.behavior].observations, agents.obs, strict=True):
                 assert (values.shape[1:], values.dtype) == (sensor.shape, sensor.dtype)
-
-
-@pytest.mark.parametrize("path", ENVIRONMENTS)
-async def test_killing_what_never_began_is_nothing(path: str, stage: Stage, tmp_path: Path) -> None:
-    environment = made(path, tmp_path)
-    await environment.kill()
-    await environment.close()
-    assert environment.exchanges == 0
 
 
 # --- finding it -------------------------------------------------------------------------------------------------------
@@ -127,11 +122,3 @@ def test_a_prefix_asks_for_a_plug_in_and_everything_else_for_engines(
 def test_a_colon_alone_makes_no_plug_in(path: str, tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match="no program found"):
         open_source(settings_of(path), 1, tmp_path)
-
-
-def test_a_plug_in_that_cannot_be_loaded(others: dict[str, str], tmp_path: Path) -> None:
-    others["other"] = "no.such.module:Source"
-    with pytest.raises(
-        SettingsError, match=r"'other' \(no\.such\.module:Source\) cannot be loaded: ModuleNotFoundError"
-    ):
-        open_source(settings_of("other:thing"), 1, tmp_path)

@@ -15,7 +15,6 @@ from gymnasium import spaces
 from tau_trainer.envs import open_source
 from tau_trainer.envs.pettingzoo import Copies, Parallel, PettingZooEnvironment, PettingZooSource, Turns
 from tau_trainer.errors import EngineError, SettingsError
-from tau_trainer.metrics import RunReport
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import Actions, ActionSpec, StepBatch
 from tests.envs.playing import Sentences, small_run, zeros
@@ -321,27 +320,3 @@ def test_a_whole_run(tmp_path: Path, memory: Memory) -> None:
     report = small_run(tmp_path, memory, path, env_settings__num_areas=2, default_settings__max_steps=300)
     assert (report.outcome, report.exit_code, report.errors) == ("completed", 0, ())
     assert sorted(path.name for path in report.models) == ["adversary.onnx", "agent.onnx"]
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_maddpg_learns_in_groups(tmp_path: Path, memory: Memory) -> None:
-    def run(run_id: str, group_size: int) -> RunReport:
-        return small_run(
-            tmp_path,
-            memory,
-            "pettingzoo:mpe2.simple_spread_v3",
-            env_settings__num_areas=2,
-            checkpoint_settings__run_id=run_id,
-            default_settings__trainer_type="maddpg",
-            default_settings__max_steps=400,
-            default_settings__hyperparameters={"batch_size": 16, "group_size": group_size},
-            collection__learner="thread",
-        )
-
-    report = run("run", 3)
-    assert report.exit_code == 0
-    assert [path.name for path in report.models] == ["agent.onnx"]
-    assert any("Losses/Q1 Loss" in summary.statistics for summary in memory.summaries)
-    assert not any("Environment/Group Cumulative Reward" in summary.statistics for summary in memory.summaries)
-    with pytest.raises(SettingsError, match=r"3 agents of a group decide together, but .*group_size is 2; set it to 3"):
-        run("wrong", 2)

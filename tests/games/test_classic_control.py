@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from tau_trainer.envs.batched import Draws, Outcome, registry
-from tau_trainer.errors import SettingsError
 from tau_trainer.games.classic_control import MOTION, ClassicControl
 from tests.games.classic import EVERY, OF_GYMNASIUM, motion, opened
 
@@ -42,6 +41,9 @@ def moved(env: ClassicControl, state: dict[str, torch.Tensor], action: Any) -> O
 @EVERY
 def test_every_step_from_the_same_state(name: str) -> None:
     env, theirs, generator = opened(name), oracle(name), np.random.default_rng(3)
+    assert theirs.spec is not None
+    assert env.limit == theirs.spec.max_episode_steps == registry.twin(name)._limit  # type: ignore[attr-defined]
+    assert (env.agents, env.name) == (("agent",), name)
     # Gymnasium computes with float32 actions where they are values
     exact = 1e-7 if isinstance(env.action_space, gymnasium.spaces.Box) else 1e-10
     seen, _ = theirs.reset(seed=3)
@@ -70,61 +72,12 @@ def test_every_step_from_the_same_state(name: str) -> None:
 
 
 @EVERY
-def test_a_step_from_anywhere(name: str) -> None:
-    """Also from where play does not lead: at the goal and on the way back, beyond the track."""
-    env, twin, generator = opened(name), registry.twin(name), np.random.default_rng(5)
-    widest = {"cartpole": [3.0, 3.0, 0.3, 3.0], "acrobot": [3.1, 3.1, 12.0, 28.0], "pendulum": [9.0, 8.0]}
-    high = np.array(widest.get(name, [0.6, 0.07]))
-    low = -high if name in widest else np.array([-1.2, -0.07])
-    env.action_space.seed(5)
-    for place in generator.uniform(low, high, (200, len(high))):
-        action = env.action_space.sample()
-        state = {MOTION: torch.as_tensor(place[None]), "step": torch.tensor([1])}
-        found = moved(env, state, action)
-        row = {MOTION: place, "step": np.array(1)}
-        after, rewards, terminated, _ = twin.advance(row, np.array([action]))
-        np.testing.assert_allclose(found.state[MOTION][0], after[MOTION], rtol=1e-6, atol=1e-7)
-        np.testing.assert_allclose(found.rewards[0], rewards, rtol=1e-5)
-        assert found.terminated[0].tolist() == terminated.tolist()
-
-
-@EVERY
-def test_whole_episodes_from_the_same_start(name: str) -> None:
-    """Nothing is put right on the way, in double precision: single precision is another world after some swings."""
-    env, theirs, generator = opened(name), oracle(name), np.random.default_rng(4)
-    done, state = True, {}
-    for at in range(STEPS):
-        if done:
-            seen, _ = theirs.reset(seed=at)
-            state = {MOTION: torch.as_tensor(motion(theirs)[None]), "step": torch.tensor([0])}
-        action = int(generator.integers(2)) if name == "cartpole" else chosen(name, theirs, generator, seen)
-        state["step"] = state["step"] + 1
-        found = moved(env, state, action)
-        state = state | found.state
-        seen, _, terminated, truncated, _ = theirs.step(action)
-        np.testing.assert_allclose(env.observe(state)[0, 0], seen, rtol=1e-4, atol=1e-4)
-        assert (bool(found.terminated), bool(found.truncated)) == (terminated, truncated)
-        done = terminated or truncated
-
-
-@EVERY
-def test_spaces_and_limits_are_gymnasiums(name: str) -> None:
-    env, theirs = opened(name), oracle(name)
-    assert env.observation_space == theirs.observation_space
-    assert env.action_space == theirs.action_space
-    assert theirs.spec is not None
-    assert env.limit == theirs.spec.max_episode_steps == registry.twin(name)._limit  # type: ignore[attr-defined]
-    assert env.agents == ("agent",)
-    assert env.name == name
-
-
-@EVERY
 def test_episodes_start_as_gymnasiums_do(name: str) -> None:
     env, theirs = opened(name, 20_000), oracle(name)
     env.reset()
     ours = env.state[MOTION].numpy()
     wanted = []
-    for seed in range(2000):
+    for seed in range(1000):
         theirs.reset(seed=seed)
         wanted.append(motion(theirs))
     sample = np.stack(wanted)
@@ -139,46 +92,3 @@ def test_episodes_start_as_gymnasiums_do(name: str) -> None:
         assert column.max() <= other.max() + 0.005 * width
     if ours.shape[1] > 1 and ours.std(axis=0).all():
         assert np.abs(np.corrcoef(ours.T) - np.eye(ours.shape[1])).max() < 0.03
-
-
-@EVERY
-def test_a_pool_holds_the_same_starts(name: str) -> None:
-    env, drawn = opened(name, 4000, starts="pool", pool=500), opened(name, 4000)
-    env.reset()
-    drawn.reset()
-    starts, wanted = env.state[MOTION], drawn.state[MOTION]
-    assert 495 <= len(torch.unique(starts, dim=0)) <= 500
-    assert (starts.mean(dim=0) - wanted.mean(dim=0)).abs().max() <= 0.2 * wanted.std(dim=0).max()
-    assert (starts.std(dim=0) - wanted.std(dim=0)).abs().max() <= 0.2 * wanted.std(dim=0).max()
-
-
-@EVERY
-def test_a_limit_truncates(name: str) -> None:
-    env = opened(name, 4, limit=3)
-    env.reset()
-    actions = torch.as_tensor(np.stack([[env.action_space.sample()] for _ in range(4)]))
-    steps = [env.step(actions) for _ in range(3)]
-    assert [bool(step.truncated.all()) for step in steps] == [False, False, True]
-    assert env.truncates
-    with pytest.raises(SettingsError, match="limit is 0; an episode has at least 1 step"):
-        registry.make(name, 1, limit=0)
-
-
-@EVERY
-def test_a_picture_shows_the_motion(name: str) -> None:
-    env = opened(name)
-    env.reset()
-    env.watch(0)
-    env.action_space.seed(1)
-    action = env.action_space.sample()
-    for _ in range(30):
-        env.step(torch.as_tensor(np.array([[action]])))
-    trace = env.trace()
-    first, *others = (env.frame({key: values[at] for key, values in trace.items()}) for at in (0, 4, 8))
-    last = others[-1]
-    assert first.dtype == np.uint8
-    assert first.shape == last.shape
-    assert first.shape[0] == 300
-    assert first.shape[2] == 3
-    assert any((first != other).any() for other in others), "one may be where it was before"
-    assert 0.5 < (first == 255).all(axis=2).mean() < 0.99

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 import torch
-from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
-from lightning.pytorch.loggers import CSVLogger
+from lightning.pytorch.callbacks import ModelCheckpoint
 
 from tau_trainer.errors import CheckpointError, SettingsError
-from tau_trainer.lightning import PerformanceCallback, ResetCallback, TauLightningModule
+from tau_trainer.lightning import ResetCallback, TauLightningModule
 from tau_trainer.training.batched.playing import Playing
 from tests.lightning.fitting import MARKS, PPO, SMALL, fit, settings
 
@@ -48,29 +47,6 @@ def test_schedules_end_with_the_trainer(tmp_path: Path) -> None:
     trainer = fit(module, tmp_path, epochs=2, batches=4)
     # Progress is that behind the update: 5, 6, 7 and 8 of 8 in the last epoch, whose mean is logged.
     assert float(trainer.callback_metrics["Policy/Learning Rate"]) == pytest.approx(1e-3 * (1.0 - 6.5 / 8), rel=1e-3)
-
-
-def test_it_logs_stops_early_and_saves(tmp_path: Path) -> None:
-    module = TauLightningModule("cartpole_batch", {"env_settings.seed": 3})
-    saved = ModelCheckpoint(tmp_path / "saved", monitor=RETURN, mode="max", save_top_k=2)
-    stop = EarlyStopping(RETURN, mode="max", patience=100, stopping_threshold=100.0)
-    trainer = fit(
-        module,
-        tmp_path,
-        epochs=40,
-        batches=3,
-        logger=CSVLogger(tmp_path, "csv", "0"),
-        log_every_n_steps=1,
-        enable_checkpointing=True,
-        callbacks=[stop, saved, PerformanceCallback()],
-    )
-    assert trainer.current_epoch < 39, "stopped early"
-    assert float(trainer.callback_metrics[RETURN]) >= 100.0
-    assert saved.best_model_score is not None
-    assert float(saved.best_model_score) == float(trainer.callback_metrics[RETURN])
-    assert len(list((tmp_path / "saved").glob("*.ckpt"))) == 2
-    header = (tmp_path / "csv" / "0" / "metrics.csv").read_text().splitlines()[0].split(",")
-    assert {RETURN, "Environment/Episode Length", "Losses/Policy Loss", "Perf/Agent Steps per Second"} <= set(header)
 
 
 def test_it_goes_on_from_a_checkpoint_to_the_bit(tmp_path: Path) -> None:

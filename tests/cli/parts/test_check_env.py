@@ -66,7 +66,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[str
 def test_what_has_no_fault(capsys: pytest.CaptureFixture[str]) -> None:
     code, lines, err = said(capsys, "check_env_game:Good", "limit=3", "--copies", "4")
     assert code == 0
-    assert err == "checking check_env_game:Good\n"
+    assert err.splitlines()[0] == "checking check_env_game:Good"  # on a busy machine, the progress comes below it
     assert lines[0] == "check_env_game:Good: 2 agents, observations Box [2] float32, actions Discrete(3)"
     assert lines[1].startswith("4 copies, 15 steps each on cpu; ")
     assert lines[1].endswith(" episodes ended")

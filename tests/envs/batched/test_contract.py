@@ -69,16 +69,6 @@ def test_a_step_of_many_copies_is_a_step_of_each(seed: int, starts: str) -> None
             assert all((one[0] == many[i]).all() for one, many in zip(found, wanted, strict=True))
 
 
-def test_permuted_copies_play_permuted_games() -> None:
-    order, seeds = torch.tensor([2, 0, 3, 1]), seeds_of(3, 4)
-    one, other = Counting(4, seed=seeds), Counting(4, seed=seeds[order])
-    assert (other.reset() == one.reset()[order]).all()
-    for _ in range(20):
-        actions = torch.randint(0, 3, (4, 2))
-        first, second = one.step(actions), other.step(actions[order])
-        assert all((b == a[order]).all() for a, b in zip(first, second, strict=True))
-
-
 def test_a_reset_touches_only_its_copies() -> None:
     env = Counting(4)
     played(env, 2)

@@ -85,10 +85,3 @@ def test_streams_and_copies_are_independent() -> None:
     first = draws(2)
     rows = torch.cat([first.uniform(0, 10_000), first.uniform(1, 10_000)])
     assert (np.abs(np.corrcoef(rows) - np.eye(4)) < 0.035).all()
-
-
-def test_a_copy_draws_the_same_alone() -> None:
-    seeds = seeds_of(7, 5)
-    zero = torch.zeros_like(seeds)
-    whole = Draws(seeds, zero, zero).uniform(2, 3, 4)
-    assert (Draws(seeds[3:4], zero[:1], zero[:1]).uniform(2, 3, 4) == whole[3:4]).all()

@@ -24,8 +24,8 @@ with warnings.catch_warnings():
 def test_pettingzoos_own_tests_pass(make: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        parallel_api_test(BatchedParallelEnv(make()), num_cycles=200)
-        parallel_seed_test(lambda: BatchedParallelEnv(make()), num_cycles=100)
+        parallel_api_test(BatchedParallelEnv(make()), num_cycles=60)
+        parallel_seed_test(lambda: BatchedParallelEnv(make()), num_cycles=40)
 
 
 def test_a_parallel_environment_plays_the_same_game() -> None:

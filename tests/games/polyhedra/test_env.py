@@ -10,11 +10,10 @@ import torch
 
 from tau_trainer.envs.batched import registry
 from tau_trainer.envs.batched.checking import check
-from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.errors import SettingsError
 from tau_trainer.games.polyhedra.env import Polyhedra
 from tau_trainer.games.polyhedra.players import HOSTS, View
-from tau_trainer.games.polyhedra.points import available, count
+from tau_trainer.games.polyhedra.points import count
 
 
 def first_allowed(env: Polyhedra) -> torch.Tensor:
@@ -53,17 +52,6 @@ def test_an_agent_may_choose_what_the_host_named_and_nothing_else() -> None:
     assert torch.equal(mask[:, 0], env.state["coords"])
     assert torch.equal(observations[:, 0, 80:], env.state["coords"].to(torch.float32))
     assert set(mask.sum(dim=2).flatten().tolist()) == {2, 3, 4}
-
-
-def test_a_forbidden_choice_changes_nothing() -> None:
-    env = Polyhedra(50, role="agent", opponent="random_pair", rewards="gym")
-    env.reset()
-    before, mask = env.state["points"], env.mask
-    assert mask is not None
-    step = env.step((~mask).to(torch.int8).argmax(dim=2))
-    going = ~step.over
-    assert torch.equal(env.state["points"][going], before[going])
-    assert step.rewards[going].flatten().tolist() == pytest.approx([-1e-3] * int(going.sum()))
 
 
 def test_the_opponent_may_be_replaced_by_anybody() -> None:
@@ -139,14 +127,6 @@ def test_both_sides_draw_at_the_same_moment() -> None:
     assert not torch.equal(bits[0], bits[1])
 
 
-def test_a_great_entry_cuts_a_game() -> None:
-    env = Polyhedra(2, opponent="choose_first", scale_observation=False, dimension=2, value_threshold=9.0)
-    with_points(env, [[5.0, 4.0], [1.0, 7.0]], [[5.0, 5.0], [1.0, 7.0]])
-    step = env.step(torch.zeros(2, 1, dtype=torch.int64))
-    assert step.truncated.flatten().tolist() == [False, True]
-    assert not step.terminated.any()
-
-
 def test_games_that_are_over_at_the_start_are_few_and_end_at_once() -> None:
     env = Polyhedra(4000, max_num_points=5, seed=1)
     env.reset()
@@ -157,43 +137,12 @@ def test_games_that_are_over_at_the_start_are_few_and_end_at_once() -> None:
     assert not step.rewards[over].any()
 
 
-@pytest.mark.parametrize("role", ["host", "agent"])
-@pytest.mark.parametrize("starts", ["drawn", "fixed", "pool"])
-def test_many_copies_are_each_one_copy(role: Any, starts: Any) -> None:
-    seeds = seeds_of(5, 4)
-    options: dict[str, Any] = {"role": role, "max_num_points": 6, "starts": starts, "pool": 3, "step_threshold": 9}
-    together = Polyhedra(4, seed=seeds, **options)
-    together.reset()
-    alone = [Polyhedra(1, seed=seeds[i : i + 1], **options) for i in range(4)]
-    for env in alone:
-        env.reset()
-    generator, ended = torch.Generator().manual_seed(0), 0
-    for _ in range(30):
-        actions = torch.randint(0, 3, (4, 1), generator=generator)
-        step = together.step(actions)
-        ended += int(step.over.sum())
-        for i, env in enumerate(alone):
-            one = env.step(actions[i : i + 1])
-            assert all((few[0] == many[i]).all() for few, many in zip(one, step, strict=True))
-    assert ended > 4
-
-
-def test_a_reset_touches_nobody_else() -> None:
-    env = Polyhedra(5, role="agent")
-    env.reset()
-    before = env.state
-    env.reset(torch.tensor([False, True, False, False, True]))
-    for name, values in before.items():
-        assert torch.equal(env.state[name][[0, 2, 3]], values[[0, 2, 3]])
-    assert not torch.equal(env.state["points"][1], before["points"][1])
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"role": "host", "opponent": "choose_last"},
-        {"role": "agent", "opponent": "zeillinger", "reposition": True},
-        {"role": "agent", "variant": "thom"},
+        {"role": "host", "opponent": "choose_last", "starts": "fixed"},
+        {"role": "agent", "opponent": "zeillinger", "reposition": True, "starts": "pool", "pool": 3},
+        {"role": "agent", "variant": "thom", "starts": "drawn"},
         {"role": "host", "variant": "original", "scale_observation": False},
     ],
     ids=str,
@@ -201,23 +150,6 @@ def test_a_reset_touches_nobody_else() -> None:
 def test_the_checker_of_batched_environments_finds_no_fault(arguments: dict[str, Any]) -> None:
     findings = check(lambda copies, **options: registry.make("polyhedra", copies, **options, **arguments), steps=30)
     assert findings.sentences == []
-
-
-def test_points_stay_ordered_and_thoms_weights_are_seen() -> None:
-    env = Polyhedra(30, role="agent", opponent="random", variant="thom", weights=[2, 1, 1], reposition=True)
-    observations = env.reset()
-    assert observations[0, 0, -3:].tolist() == [2.0, 1.0, 1.0]
-    for _ in range(6):
-        mask = env.mask
-        assert mask is not None
-        weights = torch.where(env.state["coords"], env.state["weights"], torch.inf)
-        assert (mask[:, 0].any(dim=1)).all()
-        assert (env.state["weights"][mask[:, 0]] == weights.amin(dim=1).repeat_interleave(mask[:, 0].sum(dim=1))).all()
-        env.step(first_allowed(env))
-        points = env.state["points"]
-        assert (points[:, 1:, 0] <= points[:, :-1, 0]).all()
-        here = available(points)
-        assert (torch.where(here[..., None], points, 1.0).amin(dim=1) == 0).all()
 
 
 @pytest.mark.parametrize(("arguments", "words"), [

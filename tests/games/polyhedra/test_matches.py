@@ -35,7 +35,7 @@ MATCHES = [
 ]
 
 
-def assert_close(host: str, agent: str, setting: MatchSettings, wanted: float, theirs: int, games: int = 3000) -> None:
+def assert_close(host: str, agent: str, setting: MatchSettings, wanted: float, theirs: int, games: int = 1200) -> None:
     """``wanted`` is of ``theirs`` games and rounded to three digits."""
     found = get_rho_for_pair(host, agent, games, setting, seed=4)
     error = math.hypot(float(found.error), float(found.error) * math.sqrt(games / theirs))
@@ -44,7 +44,7 @@ def assert_close(host: str, agent: str, setting: MatchSettings, wanted: float, t
 
 @pytest.mark.parametrize(("host", "agent", "twenty", "five"), TRAINER)
 def test_rho_as_the_trainer_counts(host: str, agent: str, twenty: float, five: float) -> None:
-    assert_close(host, agent, MatchSettings(), twenty, 10_000, games=2000)
+    assert_close(host, agent, MatchSettings(), twenty, 10_000, games=800)
     assert_close(host, agent, FIVE, five, 10_000)
 
 

@@ -16,6 +16,7 @@ from tau_trainer.games.polyhedra import twin
 from tau_trainer.games.polyhedra.players import AGENTS, HOSTS, View, found, view_of
 from tau_trainer.games.polyhedra.points import subsets
 from tau_trainer.games.polyhedra.rules import Position, Rules, drawn, over, played
+from tests.games.polyhedra.padding import padded
 
 CPU = torch.device("cpu")
 
@@ -27,10 +28,8 @@ def moment(count: int) -> Draws:
 
 def named(host: str, *games: Sequence[Sequence[float]]) -> list[set[int]]:
     """What a host names in these games, which are padded."""
-    n, d = max(map(len, games)), len(games[0][0])
-    rows = [[*game, *[[-1.0] * d] * (n - len(game))] for game in games]
-    points = torch.tensor(rows, dtype=torch.float32)
-    chosen = subsets(d, CPU)[HOSTS[host](View(points, moment(len(games))))]
+    points = padded(*games)
+    chosen = subsets(points.shape[2], CPU)[HOSTS[host](View(points, moment(len(games))))]
     return [set(row.nonzero().flatten().tolist()) for row in chosen]
 
 

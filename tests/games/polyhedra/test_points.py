@@ -24,6 +24,7 @@ CPU = torch.device("cpu")
 
 
 def test_a_turn_of_two_games() -> None:
+    assert reduced(padded([[0, 0, 0], [0, 0, 0]])).tolist() == [[[0, 0, 0], [-1, -1, -1]]], "the first of equal points"
     points = reduced(padded(A, B))
     assert left(points) == [[A[0], A[2], A[3]], [B[0], B[1]]]
     assert (points[0, 1] == -1).all()
@@ -33,14 +34,6 @@ def test_a_turn_of_two_games() -> None:
     assert left(points) == [[[0, 2, 1, 1], [3, 0, 0, 0], [0, 10, 5, 0]], [[0, 0, 2, 5], [1, 0, 0, 0]]]
     scales = torch.tensor([10.0, 5.0])[:, None, None]
     assert torch.equal(rescaled(points), torch.where(points < 0, -1.0, points / scales))
-
-
-def test_one_of_equal_points_stays_and_it_is_the_first() -> None:
-    assert reduced(padded([[0, 0, 0], [0, 0, 0]])).tolist() == [[[0, 0, 0], [-1, -1, -1]]]
-    many = torch.randint(1, 9, (1, 20, 3), generator=torch.Generator().manual_seed(0)).float()
-    many[0, [4, 11]] = 0.0
-    assert left(reduced(many)) == [[[0, 0, 0]]]
-    assert (reduced(many)[0, 4] == 0).all()
 
 
 def test_of_six_points_one_goes() -> None:

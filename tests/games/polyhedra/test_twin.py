@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.games.polyhedra import points as tensors
 from tau_trainer.games.polyhedra import twin
 from tau_trainer.games.polyhedra.env import Polyhedra
+from tests.games.polyhedra.padding import left, padded
 
 Games = list[list[list[int]]]
 
@@ -28,19 +28,10 @@ def games(draw: st.DrawFn, most: int = 8) -> Games:
     return draw(st.lists(st.lists(point, min_size=1, max_size=most), min_size=1, max_size=3))
 
 
-def padded(sets: Games, dtype: torch.dtype = torch.float64) -> torch.Tensor:
-    n, d = max(map(len, sets)), len(sets[0][0])
-    return torch.tensor([one + [[-1] * d] * (n - len(one)) for one in sets], dtype=dtype)
-
-
-def left(points: torch.Tensor) -> list[list[list[float]]]:
-    return [[row for row in game if row[0] >= 0] for game in points.tolist()]
-
-
 @given(games())
 @settings(max_examples=60)
 def test_reduced_as_lists_are(sets: Games) -> None:
-    found = tensors.reduced(padded(sets))
+    found = tensors.reduced(padded(*sets, dtype=torch.float64))
     assert left(found) == [twin.reduced(one) for one in sets]
     assert torch.equal(tensors.reduced(found), found)
 
@@ -50,7 +41,7 @@ def test_reduced_as_lists_are(sets: Games) -> None:
 def test_exactly_reduced_as_fractions_say(sets: Games) -> None:
     wanted = [twin.reduced_exactly(one) for one in sets]
     for dtype in (torch.float64, torch.float32):
-        assert left(tensors.reduced_exactly(padded(sets, dtype))) == wanted
+        assert left(tensors.reduced_exactly(padded(*sets, dtype=dtype))) == wanted
 
 
 def test_vertices_of_a_large_set_are_those_of_its_hull() -> None:
@@ -64,7 +55,7 @@ def test_vertices_of_a_large_set_are_those_of_its_hull() -> None:
 @given(games(), st.data())
 @settings(max_examples=60)
 def test_moved_shifted_and_scaled_as_lists_are(sets: Games, data: st.DataObject) -> None:
-    d, points = len(sets[0][0]), padded(sets)
+    d, points = len(sets[0][0]), padded(*sets, dtype=torch.float64)
     chosen = [data.draw(st.lists(st.integers(0, d - 1), min_size=2, max_size=d, unique=True)) for _ in sets]
     axes = [data.draw(st.sampled_from(coords)) for coords in chosen]
     coords = torch.tensor([[k in one for k in range(d)] for one in chosen])
@@ -75,12 +66,6 @@ def test_moved_shifted_and_scaled_as_lists_are(sets: Games, data: st.DataObject)
     ]
     assert left(tensors.repositioned(points)) == [twin.repositioned(one) for one in sets]
     assert left(tensors.rescaled(points)) == [twin.rescaled(one) for one in sets]
-
-
-def test_a_vertex_is_what_some_weights_make_lightest() -> None:
-    nine = Fraction(9, 10)
-    assert twin.reduced_exactly([(0, 1), (1, 0), (nine, nine)]) == [[0, 1], [1, 0]]
-    assert twin.reduced_exactly([(0, 1), (1, 0), (Fraction(1, 3), Fraction(1, 3))]) != [[0, 1], [1, 0]]
 
 
 PLAYED: list[dict[str, Any]] = [

@@ -28,7 +28,7 @@ from tests.games.tagging import actions_for, compare
         }
     ),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_the_grids_twin_plays_the_same(seed: int, arguments: dict[str, Any]) -> None:
     generator = torch.Generator().manual_seed(seed)
     env, twin = registry.make("tag_gridworld", 6, **arguments), registry.twin("tag_gridworld", **arguments)
@@ -70,7 +70,7 @@ def test_the_grids_twin_plays_the_same(seed: int, arguments: dict[str, Any]) -> 
     ),
     observed=st.integers(1, 8),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_the_squares_twin_plays_the_same(seed: int, lattice: bool, arguments: dict[str, Any], observed: int) -> None:
     """Of agents anywhere; or, so that many are as far as others, of agents at rest on a lattice, who stay there."""
     everybody = arguments["num_taggers"] + arguments["num_runners"]

@@ -145,11 +145,3 @@ def test_a_game_whose_agents_change_and_seeds_for_each() -> None:
         env.reset()
     with pytest.raises(UnityGymException, match="'a', 'b'; use UnityParallelEnv"):
         UnityVectorEnv(Scripted([{}], spec_of(), spec_of(), names=("a", "b")))
-
-
-def test_seeds_make_games_again() -> None:
-    env: Any = gymnasium.make_vec("tau/Unity-v0", file_name="headless:balance", additional_args=["--agents", "2"])
-    seen = [env.reset(seed=seed)[0] for seed in (1, 1, 2)]
-    assert (seen[0] == seen[1]).all()
-    assert (seen[0] != seen[2]).any()
-    env.close()
