@@ -84,6 +84,14 @@ OLD_KEYS: dict[str, tuple[str, dict[str, Any]]] = {
             "reward_signals": {"extrinsic": {}},
         },
     ),
+    "updates of sac and of rewards in 0.16": (
+        "trainer: sac, steps_per_update: 10, train_interval: 3, "
+        "reward_signals: {reward_signal_num_update: 5, extrinsic: {}}",
+        {
+            "hyperparameters": {"steps_per_update": 10, "reward_signal_steps_per_update": 5},
+            "reward_signals": {"extrinsic": {}},
+        },
+    ),
     "updates of rewards alone": (
         "trainer: sac, reward_signals: {reward_signal_steps_per_update: 4, extrinsic: {}}",
         {"hyperparameters": {"reward_signal_steps_per_update": 4}, "reward_signals": {"extrinsic": {}}},

@@ -12,11 +12,9 @@ from pydantic import ValidationError
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings import (
     CheckpointSettings,
-    CollectionSettings,
     EngineSettings,
     EnvSettings,
     GaussianSampler,
-    RewardSettings,
     RunSettings,
     TauSettings,
     TorchSettings,
@@ -51,14 +49,6 @@ def test_the_deprecated_load_model_means_resume() -> None:
 @pytest.mark.parametrize("device", ["cpu", "cuda", "cuda:1", "mps", "xpu", None])
 def test_devices(device: str | None) -> None:
     assert TorchSettings(device=device).device == device
-
-
-def test_defaults_of_the_tau_section() -> None:
-    tau = TauSettings()
-    assert (tau.profile, tau.pairs, tau.max_concurrent, tau.policy, tau.agents) == (None, 4, None, "shared", 32)
-    assert (tau.data, tau.evaluate) == (None, True)
-    assert tau.reward == RewardSettings(source="trainer", credit="component", predicate="none", window=1)
-    assert CollectionSettings() == CollectionSettings(deterministic=False, max_policy_age=1)
 
 
 def test_the_known_scenes_are_those_of_the_headless_engine() -> None:
