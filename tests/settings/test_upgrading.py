@@ -257,9 +257,7 @@ def test_what_is_otherwise_is_noted() -> None:
     assert "multiply those of an older file by the number of agents" in steps
     assert memory.endswith("halve that of an older file (for sac: a quarter)")
     _, merged = converted(*TODAY["trainers that differ from the default's"][0]).notes
-    assert merged.startswith("a.yaml: default is merged into every behavior"), (
-        "and no word of A's beta: A never said it"
-    )
+    assert merged.startswith("a.yaml: default is merged into every behavior"), "A never said beta"
     assert [note.split(": ")[1].split()[0] for note in converted(RELEASE_017).notes] == [
         "behaviors.Roller.framework",
         "behaviors.Roller.output_path",
