@@ -257,8 +257,10 @@ default_settings:
   network_settings: {hidden_units: 32, normalize: true}
 behaviors:
   A: {hyperparameters: {beta: 0.02}, network_settings: {hidden_units: 16}}
+  B: {}
 """)
-    behavior = load_settings(path).behaviors["A"]
+    behavior, other = load_settings(path).behaviors.values()
+    assert other.network_settings.hidden_units == 32
     assert isinstance(behavior.hyperparameters, PPOHyperparameters)
     assert (behavior.hyperparameters.batch_size, behavior.hyperparameters.beta) == (64, 0.02)
     assert (behavior.network_settings.hidden_units, behavior.network_settings.normalize) == (16, True)
