@@ -209,10 +209,10 @@ def test_ctrl_c_writes_nothing(
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(self: Path, **_: Any) -> None:
+    def denied(self: Path, **_: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "mkdir", refused)
+    monkeypatch.setattr(Path, "mkdir", denied)
     assert "error: new: cannot be made (Permission denied); name another folder" in refused("init new")
 
 
