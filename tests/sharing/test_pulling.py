@@ -11,7 +11,7 @@ import pytest
 from tau_trainer.cli import main
 from tau_trainer.errors import CheckpointError, HubError, SettingsError
 from tau_trainer.runs.checkpoints import latest_checkpoint
-from tau_trainer.settings import load_settings
+from tau_trainer.settings import dump_settings, load_settings
 from tau_trainer.sharing import Repository, contents_of, pull
 from tests.report.conftest import write_run
 from tests.sharing.conftest import hub_of
