@@ -72,6 +72,10 @@ OLD_KEYS: dict[str, tuple[str, dict[str, Any]]] = {
         "trainer: sac, reward_signals: {reward_signal_steps_per_update: 4, extrinsic: {}}",
         {"hyperparameters": {"reward_signal_steps_per_update": 4}, "reward_signals": {"extrinsic": {}}},
     ),
+    "clocks": (
+        "trainer: ppo, max_steps: 5.0e4, summary_freq: 7, time_horizon: 8",
+        {"max_steps": 50000, "summary_freq": 7, "time_horizon": 8},
+    ),
     "pretraining": (
         "trainer: ppo, pretraining: {demo_path: x.demo, strength: 0.5, steps: 3}",
         {"behavioral_cloning": {"demo_path": "x.demo", "strength": 0.5, "steps": 3}},

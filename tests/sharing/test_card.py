@@ -35,8 +35,8 @@ def episodes(folder: Path) -> Path:
     return folder
 
 
-def test_the_hub_reads_it(tmp_path: Path) -> None:
-    card = card_of(write_run(tmp_path / "first"))
+def test_the_hub_and_people_read_it(tmp_path: Path) -> None:
+    card = card_of(write_run(tmp_path / "first"), "TauAgent.onnx")
     head = front_matter(card)
     assert head["library_name"] == "ml-agents"
     assert head["tags"] == [
@@ -51,9 +51,6 @@ def test_the_hub_reads_it(tmp_path: Path) -> None:
     }
     assert {one.task_type for one in parsed.eval_results} == {"reinforcement-learning"}
 
-
-def test_people_read_it(tmp_path: Path) -> None:
-    card = card_of(write_run(tmp_path / "first"), "TauAgent.onnx")
     for told in (
         "# **ppo** playing **TauAgent**",
         "It beats zeros.",

@@ -164,18 +164,6 @@ def test_all_mistakes_of_a_file_are_told_at_once(folder: Path, capsys: pytest.Ca
     assert lenient["warnings"] == ["bad.yaml:1: behaviors.A.max_step: unknown key, ignored"]
 
 
-def test_a_run_id_that_is_taken_is_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("results", "mine").mkdir(parents=True)
-    words = "x.yaml", "--run-id", "mine"
-    assert checked(capsys, *words)["problems"] == []  # empty, so it is as good as none
-    Path("results", "mine", "configuration.yaml").write_text("behaviors: {}")
-    [problem] = checked(capsys, *words)["problems"]
-    assert problem.startswith("The run-id 'mine' is taken by")
-    assert checked(capsys, *words, "--force")["problems"] == []
-    assert checked(capsys, *words, "--resume")["problems"] == []
-    assert checked(capsys, "x.yaml")["problems"] == []
-
-
 def test_what_learn_and_sweep_refuse_is_told_too(capsys: pytest.CaptureFixture[str]) -> None:
     Path("z.yaml").write_text("behaviors: {A: {init_path: nowhere}}\nenvironment_parameters: {mass: 1e39}\n")
     problems = checked(capsys, "z.yaml", "--env", "headless:basic")["problems"]
