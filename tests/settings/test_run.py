@@ -80,11 +80,6 @@ def test_what_the_wire_carries_as_an_int32_is_one(key: str) -> None:
         EngineSettings.model_validate({key: most + 1})
 
 
-@pytest.mark.parametrize("device", [None, "cpu"])
-def test_the_cpu_is_always_there(device: str | None) -> None:
-    check_device(RunSettings(torch_settings=TorchSettings(device=device)))
-
-
 def test_a_missing_device_is_one_sentence() -> None:
     with pytest.raises(SettingsError, match="torch cannot use it here") as error:
         check_device(RunSettings(torch_settings=TorchSettings(device="cuda:99")))
