@@ -25,12 +25,18 @@ def test_what_is_being_done_is_one_line(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr() == ("", "reading a\\u001b[2J\\nb\n")
 
 
-def test_json_is_one_line_that_steers_nothing_and_knows_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
-    show_json({"name": "Würfel\x9b2J\u202e", "value": [1, None]})
+def test_json_of_a_hostile_text_steers_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    show_json({"name": "a\x9b2J\u202e"})
     out = capsys.readouterr().out
     assert out.isascii()
+    assert json.loads(out) == {"name": "a\x9b2J\u202e"}
+
+
+def test_json_is_one_line_and_knows_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
+    show_json({"name": "Würfel", "value": [1, None]})
+    out = capsys.readouterr().out
     assert out.count("\n") == 1
-    assert json.loads(out) == {"name": "Würfel\x9b2J\u202e", "value": [1, None]}
+    assert json.loads(out) == {"name": "Würfel", "value": [1, None]}
     with pytest.raises(ValueError, match="not JSON compliant"):
         show_json(float("nan"))
 
