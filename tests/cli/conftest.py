@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -10,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from tau_trainer.cli import main
 from tau_trainer.settings import RunSettings
+
+Refused = Callable[[str | Sequence[str]], str]
 
 
 @dataclass
@@ -95,6 +99,27 @@ def training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeTraining:
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.chdir(tmp_path)
     return fake
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty folder to be in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Refused:
+    """Runs a command line that is refused in one sentence, and returns this with ``/`` in paths."""
+
+    def run(words: str | Sequence[str]) -> str:
+        assert main(words.split() if isinstance(words, str) else [*words]) == 2
+        out, err = capsys.readouterr()
+        errors = [line for line in err.replace("\\", "/").splitlines() if line.startswith("error: ")]
+        assert (out, len(errors), "Traceback" in err) == ("", 1, False)
+        return errors[0]
+
+    return run
 
 
 @pytest.fixture(autouse=True)

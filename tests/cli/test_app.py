@@ -29,87 +29,47 @@ def test_no_words_show_the_first_page(capsys: pytest.CaptureFixture[str]) -> Non
     assert page([], capsys) == page(["--help"], capsys)
 
 
-@pytest.mark.parametrize(
-    ("command", "told"),
-    [
-        (
-            "parallel",
-            "CONFIG --pairs --max-concurrent --policy --env --run-id --results-dir --seed --max-steps --resume --force "
-            "--deterministic-collection --agents --credit --no-evaluate --quiet --json --debug --base-port --set",
-        ),
-        (
-            "learn",
-            "CONFIG --env --num-envs --num-areas --run-id --results-dir --seed --base-port --no-graphics "
-            "--no-graphics-monitor --timeout-wait --force --resume --env-args --time-scale --width --height "
-            "--quality-level --target-frame-rate --capture-frame-rate --deterministic --torch-device "
-            "--max-lifetime-restarts --restarts-rate-limit-n --debug --execution --actors",
-        ),
-        ("check", "CONFIG --env --num-envs --run-id --set --lenient --json --no-graphics --env-args --torch-device"),
-        (
-            "init",
-            "FOLDER --seconds --force --env --base-port --no-graphics --env-args --num-areas --quiet --json --debug",
-        ),
-        ("upgrade", "FILES --output -o --in-place --force --debug"),
-        ("evaluate", "RUN --results-dir --json --debug"),
-        ("export", "RUN --output --results-dir --debug"),
-        ("tensorboard", "RUNS --host --port --results-dir --debug"),
-        ("report", "RUNS --output --force --results-dir --debug"),
-        ("demo", "info"),
-        ("demo info", "PATHS --json --debug"),
-        ("hub", "push pull"),
-        ("hub push", "RUN REPO --public --message --dry-run --force --results-dir --debug"),
-        ("hub pull", "REPO --run-id --revision --results-dir --debug"),
-        ("check-env", "ENV NAME=VALUE --against --device --copies --steps --seed --tolerance --debug"),
-        ("cluster", "up status down"),
-        ("cluster status", "FILE --json --debug"),
-        ("data", "embed audit concat targets"),
-        ("data embed", "FILE --encoder"),
-        ("data targets", "FILE --output --profile --force"),
-    ],
-)
-def test_a_commands_page_names_every_flag(command: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    text = page([*command.split(), "--help"], capsys)
-    for word in told.split():
-        assert word in text
+COMMANDS = {
+    "hub": "push pull",
+    "hub push": "RUN REPO --public --message --dry-run --force --results-dir --debug",
+    "check-env": "ENV NAME=VALUE --against --device --copies --steps --seed --tolerance --debug",
+    "cluster": "up status down",
+    "data": "embed audit concat targets",
+    "data targets": "FILE --output --profile --force",
+    "demo": "info",
+    "init": "FOLDER --seconds --force --env --base-port --no-graphics --env-args --num-areas --quiet --json --debug",
+    "upgrade": "FILES --output -o --in-place --force --debug",
+}
 
 
-def test_a_commands_page_begins_as_the_list_says_and_says_all(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in (name for name in build_app() if name != "headless" and not name.startswith("-")):
-        assert _HELP[name].split("\n")[0] in page([name, "--help"], capsys), name
+def test_every_page_begins_as_the_list_says_and_breaks_no_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [name for name in build_app() if name != "headless" and not name.startswith("-")]  # that is argparse's
+    for name in {*names, *COMMANDS}:
+        assert main([*name.split(), "--help"]) == 0
+        out = capsys.readouterr().out
+        for line in out.splitlines():
+            assert len(line) <= 80
+            assert not line.startswith("│   -"), f"{name}: {line}"
+            assert not line.split("  ")[0].endswith("-"), f"{name}: {line}"
+        text = " ".join(out.replace("│", " ").split())
+        assert all(word in text for word in COMMANDS.get(name, "").split()), name
+        assert name not in names or _HELP[name].split("\n")[0] in text, name
+        if name in ("learn", "parallel", "check", "sweep", "record", "match"):
+            assert "--restarts-rate-limit-period-s S  " in out, name
+
+
+def test_the_page_of_learn(capsys: pytest.CaptureFixture[str]) -> None:
     whole = page(["learn", "--help"], capsys)
     assert "press Play when it asks you to." in whole
+    assert "--tensorflow" not in whole, "deprecated flags are not shown"
+    assert "--load" not in whole
     assert page(["--help", "learn"], capsys) == whole
 
 
-def test_no_page_breaks_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
-    app = build_app()
-    for name in app:
-        if name == "headless" or name.startswith("-"):  # whose page is argparse's
-            continue
-        assert main([name, "--help"]) == 0
-        for line in capsys.readouterr().out.splitlines():
-            assert not line.startswith("│   -"), f"{name}: {line}"
-            assert not line.split("  ")[0].endswith("-"), f"{name}: {line}"
-
-
-def test_a_long_flag_stands_whole_with_its_value(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("learn", "parallel", "check", "sweep", "record", "match"):
-        main([command, "--help"])
-        assert "--restarts-rate-limit-period-s S  " in capsys.readouterr().out, command
-
-
-@pytest.mark.parametrize(
-    "default",
-    ["[default: tau3]", "[default: 4]", "[default: 32]", "[default: 5005]", "[default: 60]", "[default: results]"],
-)
-def test_defaults_are_told(default: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert default in page(["parallel", "--help"], capsys)
-
-
-def test_deprecated_flags_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    text = page(["learn", "--help"], capsys)
-    assert "--tensorflow" not in text
-    assert "--load" not in text
+def test_defaults_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    text = page(["parallel", "--help"], capsys)
+    for default in ("tau3", "4", "32", "5005", "60", "results"):
+        assert f"[default: {default}]" in text
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

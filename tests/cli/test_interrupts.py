@@ -37,30 +37,24 @@ sys.meta_path.insert(0, Finder())
 """
 
 
-@pytest.mark.parametrize("name", ["tau_trainer.cli.entry", "cyclopts", "pydantic"])
-@pytest.mark.parametrize("what", ["press()", "\n            try: press()\n            finally: press()"])
-def test_while_anything_is_imported(name: str, what: str, tmp_path: Path) -> None:
-    done = ended(ON_IMPORT.format(name=name, what=what), tmp_path, "check", "Basic")
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", SAID)
+CAUGHT = "except KeyboardInterrupt"
 
 
-def test_an_import_that_makes_an_error_of_its_own_of_it(tmp_path: Path) -> None:
-    what = "\n            try: press()\n            except KeyboardInterrupt as e: raise ImportError('broken') from e"
-    done = ended(ON_IMPORT.format(name="pydantic", what=what), tmp_path, "check", "Basic")
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", SAID)
-
-
-def test_the_second_time_is_heard_by_the_deaf_too(tmp_path: Path) -> None:
-    deaf = (
-        "\n            for _ in range(2):\n                try: press()\n                except KeyboardInterrupt: pass"
-    )
-    done = ended(ON_IMPORT.format(name="pydantic", what=deaf), tmp_path, "check", "Basic")
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", SAID)
-
-
-def test_where_python_would_print_it_and_go_on(tmp_path: Path) -> None:
-    what = "\n            class A:\n                def __del__(self): press()\n            A()"
-    done = ended(ON_IMPORT.format(name="pydantic", what=what), tmp_path, "check", "Basic")
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("tau_trainer.cli.entry", ["press()"]),
+        ("cyclopts", ["try: press()", "finally: press()"]),
+        ("pydantic", ["press()"]),
+        ("pydantic", ["try: press()", f"{CAUGHT} as error: raise ImportError('broken') from error"]),
+        ("pydantic", [f"for _ in range(2):\n                try: press()\n                {CAUGHT}: pass"]),
+        ("pydantic", ["class A:\n                def __del__(self): press()", "A()"]),
+    ],
+    ids=["entry", "twice", "once", "an error of its own", "deaf", "where Python would print it"],
+)
+def test_while_anything_is_imported(name: str, what: list[str], tmp_path: Path) -> None:
+    lines = "".join(f"\n            {line}" for line in what)
+    done = ended(ON_IMPORT.format(name=name, what=lines), tmp_path, "check", "Basic")
     assert (done.returncode, done.stdout, done.stderr) == (130, "", SAID)
 
 

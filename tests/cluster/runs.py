@@ -124,6 +124,7 @@ def test_who_learns_together_is_on_nodes(connection: Cluster, tmp_path: Path) ->
     place.close()
 
 
+@pytest.mark.nightly
 @on_it
 def test_who_learns_from_rollouts_of_its_own_is_on_nodes(connection: Cluster, tmp_path: Path) -> None:
     """The first here, the other there; where that one dies another begins, and its work is learned from too."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,6 @@ import pytest
 from tau_trainer.cluster.address import address_of, answers, environment_of
 from tau_trainer.errors import ClusterError
 from tau_trainer.settings import ClusterSettings
-
-
-@pytest.fixture
-def listening() -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
 @pytest.fixture(autouse=True)
@@ -37,13 +30,15 @@ def test_a_private_one_has_a_token_and_listens_on_loopback_whatever_a_user_has()
         assert variables["RAY_worker_niceness"] == "0"
 
 
-def test_one_that_runs_is_found_by_its_address_or_rays_variable(
-    listening: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert address_of(ClusterSettings(address=listening)) == listening
-    monkeypatch.setenv("RAY_ADDRESS", listening)
-    assert address_of(ClusterSettings(address="RAY_ADDRESS")) == listening
-    assert answers(listening, 1.0)
+def test_one_that_runs_is_found_by_its_address_or_rays_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        listening = f"127.0.0.1:{server.getsockname()[1]}"
+        assert address_of(ClusterSettings(address=listening)) == listening
+        monkeypatch.setenv("RAY_ADDRESS", listening)
+        assert address_of(ClusterSettings(address="RAY_ADDRESS")) == listening
+        assert answers(listening, 1.0)
+    with pytest.raises(ClusterError, match=rf"^--cluster {listening}: no answer; give HOST:PORT"):
+        address_of(ClusterSettings(address=listening))
 
 
 @pytest.mark.parametrize(
@@ -53,13 +48,6 @@ def test_a_variable_that_names_no_cluster(value: str, said: str, monkeypatch: py
     monkeypatch.setenv("RAY_ADDRESS", value)
     with pytest.raises(ClusterError, match=rf"^--cluster RAY_ADDRESS: this variable {said}; set it to HOST:PORT"):
         address_of(ClusterSettings(address="RAY_ADDRESS"))
-
-
-def test_nobody_is_there(listening: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    with pytest.raises(ClusterError, match=rf"^--cluster 127.0.0.1:{port}: no answer; give HOST:PORT"):
-        address_of(ClusterSettings(address=f"127.0.0.1:{port}"))
 
 
 def test_without_a_token_somebody_must_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

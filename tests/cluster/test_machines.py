@@ -102,7 +102,7 @@ def test_a_cluster_begins_is_looked_at_and_ends(lab: Lab) -> None:
     assert "stop" not in "".join(lab.told("node1")), "which would end every Ray of the machine"
 
 
-def test_what_died_is_told_and_begun_again_with_the_same_token(lab: Lab) -> None:
+def test_what_died_is_begun_again_with_the_same_token_and_without_one_machine_the_others_are_ended(lab: Lab) -> None:
     settings = lab.settings()
     up(settings, lab.folder)
     pid = int((lab.folder / f"node2/.tau-train/clusters/{LAB}/node2/pid").read_text())
@@ -112,6 +112,13 @@ def test_what_died_is_told_and_begun_again_with_the_same_token(lab: Lab) -> None
     assert len(lab.told("node1")) == 2, "what runs is left alone"
     assert len(set(lab.told("node2")[1::2])) == 1
     assert len(lab.told("node2")) == 4
+    settings = lab.settings(workers=["gone", "node2"])
+    assert [answer.state for answer in status(settings)] == ["running", "unreachable", "running"]
+    with pytest.raises(
+        ClusterError, match=r"^gone: ssh cannot run a shell there \(.*No route to host\); to check, log in once with"
+    ):
+        down(settings, lab.folder)
+    assert [answer.state for answer in status(settings)] == ["absent", "unreachable", "absent"]
 
 
 def test_a_machine_where_ray_does_not_begin_says_why(lab: Lab) -> None:
@@ -164,17 +171,6 @@ def test_the_path_to_rays_sockets_is_short_however_long_the_names_are(lab: Lab) 
     assert len(rays) - len(uid) + 10 + len("/session_2026-11-26_14-30-23_758114_4194304/sockets/plasma_store.1") <= 107
 
 
-def test_a_machine_that_cannot_be_reached_says_so_and_the_others_are_ended(lab: Lab) -> None:
-    up(lab.settings(), lab.folder)
-    settings = lab.settings(workers=["gone", "node2"])
-    assert [answer.state for answer in status(settings)] == ["running", "unreachable", "running"]
-    with pytest.raises(
-        ClusterError, match=r"^gone: ssh cannot run a shell there \(.*No route to host\); to check, log in once with"
-    ):
-        down(settings, lab.folder)
-    assert [answer.state for answer in status(settings)] == ["absent", "unreachable", "absent"]
-
-
 def test_what_does_not_end_is_told_with_its_process(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     (lab.folder / "ray").write_text(RAY.format(folder=lab.folder).replace("'kill $!; exit'", "''"))
     settings = lab.settings(workers=[])
@@ -217,22 +213,16 @@ def test_how_machines_are_reached(lab: Lab) -> None:
     assert words[-9:] == ["-F", "conf", "-i", "~/key", "-p", "2222", "-l", "me", "node1"]
 
 
-def test_what_a_login_there_has_set_for_another_cluster_does_not_count(
+def test_what_a_login_there_has_set_for_another_cluster_does_not_count_and_all_on_loopback_stays_there(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard = RAY.replace('echo "$RAY_AUTH_MODE', 'echo "${{RAY_AUTH_TOKEN-}} ${{RAY_ADDRESS-}} $RAY_AUTH_MODE')
     (lab.folder / "ray").write_text(heard.format(folder=lab.folder))
     monkeypatch.setenv("RAY_AUTH_TOKEN", "of another")
     monkeypatch.setenv("RAY_ADDRESS", "another:6379")
-    up(lab.settings(workers=[]), lab.folder)
-    assert lab.told("node1")[1].startswith("  token ")
-
-
-def test_all_on_loopback_where_the_head_is(lab: Lab) -> None:
-    settings = lab.settings(head={"host": "node1", "address": "127.0.0.1"}, workers=[])
-    up(settings, lab.folder)
-    assert lab.told("node1")[1].endswith(" loopback=0")
-    down(settings, lab.folder)
+    up(lab.settings(head={"host": "node1", "address": "127.0.0.1"}, workers=[]), lab.folder)
+    said = lab.told("node1")[1]
+    assert (said.startswith("  token "), said.endswith(" loopback=0")) == (True, True)
 
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")

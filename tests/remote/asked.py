@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 
@@ -33,7 +32,5 @@ def work(parent: Parent) -> None:
             sys.stderr.write("first\nout of luck\n")
             sys.stderr.flush()
             os._exit(3)
-        case "is killed":
-            os.kill(os.getpid(), signal.SIGKILL)
         case _:
             threading.Event().wait()

@@ -69,7 +69,8 @@ def same(sent: NDArray[Any], received: NDArray[Any]) -> None:
 )
 def test_any_arrays_come_back_equal(messages: list[tuple[dict[str, Any], dict[str, NDArray[Any]], bool]]) -> None:
     line = Line()
-    for data, arrays, through_memory in messages:
+    for data, whole, through_memory in messages:
+        arrays = {name: array.T if name > "a" else array for name, array in whole.items()}  # some are not contiguous
         kind, told, received = line.carry(data, arrays, through_memory=through_memory)
         assert (kind, told) == ("kind", data)
         assert list(received) == list(arrays)
@@ -78,35 +79,11 @@ def test_any_arrays_come_back_equal(messages: list[tuple[dict[str, Any], dict[st
     line.close()
 
 
-@pytest.mark.parametrize("through_memory", [False, True])
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.zeros((0, 3), np.float32),
-        np.array(2.5),
-        np.arange(24).reshape(2, 3, 4).transpose(2, 0, 1),
-        np.arange(20, dtype=np.int16)[::3],
-        np.broadcast_to(np.float32(1), (3, 2)),
-        np.array([1.5], ">f8"),
-        np.array(["2024-02-29"], "datetime64[D]"),
-    ],
-    ids=["empty", "0-d", "transposed", "strided", "broadcast", "big-endian", "dates"],
-)
-def test_arrays_of_every_make(line: Line, array: NDArray[Any], through_memory: bool) -> None:
-    _, _, received = line.carry({}, {"last": array, "flag": np.array([True])}, through_memory=through_memory)
-    same(array, received["last"])
-    assert received["flag"].tolist() == [True]
-
-
-@pytest.mark.parametrize("through_memory", [False, True])
-def test_what_would_have_to_be_pickled_does_not_travel(line: Line, through_memory: bool) -> None:
-    with pytest.raises(ValueError, match="OBJECT"):
-        line.first.send("kind", {}, {"x": np.array([object()])}, through_memory=through_memory)
-
-
 def test_memory_grows_and_what_came_before_stays(line: Line) -> None:
     sizes = [10, 2_000_000, 1_000, 3_000_000, 40_000_000]
     before = line.carry({}, {"x": np.full(10, 7.0)}, through_memory=True)[2]["x"]
+    line.carry({}, {"x": np.ones(10)}, through_memory=True)
+    assert before.tolist() == [1.0] * 10, "arrays in memory are not copied: that is what it is for"
     for size in sizes:
         sent = np.random.default_rng(size).integers(0, 256, size, np.uint8)
         same(sent, line.carry({}, {"x": sent}, through_memory=True)[2]["x"])
@@ -133,11 +110,6 @@ def test_there_is_room_behind_every_byte(line: Line) -> None:
     assert os.fstat(int(line.memories[0].place)).st_blocks * 512 >= 3_000_000
 
 
-def test_large_arrays_through_the_pipe(line: Line) -> None:
-    sent = np.random.default_rng(0).normal(size=400_000)
-    same(sent, line.carry({}, {"x": sent}, through_memory=False)[2]["x"])
-
-
 def test_messages_wait_in_order(line: Line) -> None:
     for number in range(5):
         line.first.send(f"kind {number}", {"number": number}, {"x": np.full(number, number)})
@@ -146,21 +118,8 @@ def test_messages_wait_in_order(line: Line) -> None:
         assert (kind, data, arrays["x"].tolist()) == (f"kind {number}", {"number": number}, [number] * number)
 
 
-def test_arrays_in_memory_are_not_copied(line: Line) -> None:
-    """That is what it is for."""
-    received = line.carry({}, {"x": np.zeros(4)}, through_memory=True)[2]["x"]
-    line.carry({}, {"x": np.ones(4)}, through_memory=True)
-    assert received.tolist() == [1.0] * 4
-
-
-def test_the_other_end_is_gone_before_a_message(line: Line) -> None:
-    line.files[1].close()
-    with pytest.raises(EOFError):
-        line.first.receive()
-
-
-@pytest.mark.parametrize("cut", [3, 8, 20, -1])
-def test_the_other_end_is_gone_in_the_middle_of_a_message(line: Line, cut: int) -> None:
+@pytest.mark.parametrize("cut", [0, 3, 8, 20, -1])
+def test_the_other_end_is_gone_before_or_in_the_middle_of_a_message(line: Line, cut: int) -> None:
     line.second.send("kind", {"a": 1}, {"x": np.arange(30)})
     whole = os.read(line.files[0].fileno(), 100_000)
     os.write(line.files[1].fileno(), whole[:cut])

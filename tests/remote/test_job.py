@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tau_trainer.errors import LearnerError, TauError
-from tau_trainer.remote import forking
 from tau_trainer.remote.here import Here
 from tau_trainer.remote.job import Job
 from tau_trainer.remote.process import Target
@@ -25,10 +24,8 @@ def silent(_: Any) -> None:
     """Nobody wants to know how it goes."""
 
 
-@pytest.mark.parametrize("forks", [True, False])
-def test_progress_comes_before_the_answer(forks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_comes_before_the_answer() -> None:
     """What is printed meanwhile is neither."""
-    monkeypatch.setattr(forking, "POSSIBLE", forks and forking.POSSIBLE)
     progress: list[dict[str, Any]] = []
     assert job("counts").run(progress.append)["sum"] == 3
     assert [data["at"] for data in progress] == [0, 1, 2]
@@ -57,17 +54,12 @@ def test_what_goes_wrong_is_raised() -> None:
     with pytest.raises(TauError, match=r"^this cannot be done; do that$") as refused:
         job("refuses").run(silent)
     assert type(refused.value) is TauError
-    with pytest.raises(LearnerError, match=r"^the job failed: ZeroDivisionError: two\nlines$"):
-        job("breaks").run(silent)
-
-
-@pytest.mark.parametrize(
-    ("how", "text"),
-    [("dies", "^the job ended with exit code 3: out of luck$"), ("is killed", "^the job ended by SIGKILL")],
-)
-def test_an_end_without_an_answer_is_raised(how: str, text: str) -> None:
-    with pytest.raises(LearnerError, match=text):
-        job(how).run(silent)
+    for how, said in (
+        ("breaks", r"^the job failed: ZeroDivisionError: two\nlines$"),
+        ("dies", "^the job ended with exit code 3: out of luck$"),
+    ):
+        with pytest.raises(LearnerError, match=said):
+            job(how).run(silent)
 
 
 def test_whoever_takes_too_long_is_killed() -> None:

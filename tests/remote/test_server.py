@@ -124,30 +124,20 @@ def test_ctrl_c_does_not_end_it_and_whoever_kills_it_gets_another() -> None:
     waits = started("tests.remote.work", "wait")
     pid = waits.process.pid
     os.kill(first, signal.SIGKILL)
-    assert ended_by_kill(waits) == -signal.SIGKILL, "nobody else could say how it ended"
+    waits.source.close()
+    assert waits.process.wait(HANG_S) == -signal.SIGKILL, "nobody else could say how it ended"
     os.kill(pid, signal.SIGKILL)
     assert ended(started("tests.remote.work", "end"))[0] == 7
     assert the_server() != first
 
 
-def ended_by_kill(launched: Launched) -> int:
-    with launched.source:
-        return launched.process.wait(HANG_S)
-
-
 @pytest.mark.usefixtures("server")
-def test_it_is_gone_when_nobody_can_ask_any_more() -> None:
-    ended(started("tests.remote.work", "end"))
+def test_it_is_gone_when_nobody_can_ask_any_more_and_what_was_forked_goes_on_without_it() -> None:
+    waits = started("tests.remote.work", "wait")
+    assert waits.process.pid > 0
     pid = the_server()
     forking.close()
     until(lambda: not Path(f"/proc/{pid}").exists())
-
-
-@pytest.mark.usefixtures("server")
-def test_what_was_forked_goes_on_without_it() -> None:
-    waits = started("tests.remote.work", "wait")
-    assert waits.process.pid > 0
-    forking.close()
     os.kill(waits.process.pid, 0)
     os.kill(waits.process.pid, signal.SIGKILL)
     waits.source.close()

@@ -48,14 +48,6 @@ def test_what_a_file_says(file: Path) -> None:
     assert settings.device == "cpu"
 
 
-def test_a_file_survives_being_written(file: Path, tmp_path: Path) -> None:
-    settings = resolve_seed(load_batched(file))
-    assert 0 <= settings.seed < 10000
-    copy = tmp_path / "configuration.yaml"
-    copy.write_text(dump_settings(settings))
-    assert load_batched(copy) == settings
-
-
 @pytest.mark.parametrize(("said", "read"), [("off", "off"), ("on", "on"), ("'off'", "off"), ("auto", "auto")])
 def test_compile_is_a_word_though_yaml_reads_a_truth(file: Path, tmp_path: Path, said: str, read: str) -> None:
     file.write_text(f"{FILE}compile: {said}\n")
@@ -72,16 +64,6 @@ def test_an_update_of_a2c_is_small_steps_unless_it_is_said_how_much_is_gathered(
     assert [numbers.gathered(agents) for agents in (8, 64, 1024)] == [512, 512, 8192]
     given: Any = load_batched(file, {"behaviors.tagger.hyperparameters.buffer_size": 500}).behaviors["tagger"]
     assert given.hyperparameters.batch_size == given.hyperparameters.gathered(8) == 500
-
-
-def test_summaries_of_short_runs_are_more(file: Path) -> None:
-    def every(**overrides: int) -> int:
-        clock = load_batched(file, {f"behaviors.*.{key}": value for key, value in overrides.items()}).clock
-        return clock.summary_every(clock.max_steps)
-
-    assert every() == 50000
-    assert every(max_steps=2000) == 100
-    assert every(max_steps=2000, summary_freq=1500) == 1500
 
 
 def test_behaviors_take_what_default_settings_say_and_players_what_is_no_network(file: Path, tmp_path: Path) -> None:
@@ -195,14 +177,6 @@ def test_mistakes_are_told_where_they_stand(file: Path, old: str, new: str, sent
     assert sentence in str(error.value)
 
 
-def test_flags_are_named_in_messages(file: Path) -> None:
-    flags = {"environment.num_envs": "--num-envs", "behaviors.*.max_steps": "--max-steps"}
-    with pytest.raises(SettingsError, match="--num-envs must be at least 1, not 0"):
-        load_batched(file, {"environment.num_envs": "0"}, flags)
-    with pytest.raises(SettingsError, match="--max-steps must be at least 1, not 0"):
-        load_batched(file, {"behaviors.*.max_steps": 0}, flags)
-
-
 def test_a_cluster_has_the_ranks_but_the_first(file: Path) -> None:
     given = {"cluster.address": "local:2", "devices": 2}
     settings = load_batched(file, given)
@@ -213,16 +187,6 @@ def test_a_cluster_has_the_ranks_but_the_first(file: Path) -> None:
     assert load_batched(again) == settings
     with pytest.raises(SettingsError, match=r"has a cluster \(--cluster\), .* but one device; add --devices"):
         load_batched(file, given | {"devices": 1})
-
-
-def test_learned_rewards_are_learned_in_one_process(file: Path) -> None:
-    given = {f"behaviors.tagger.reward_signals.{name}.strength": 0.1 for name in ("extrinsic", "rnd")} | {"devices": 2}
-    with pytest.raises(
-        SettingsError,
-        match=r"behaviors\.tagger\.reward_signals\.rnd is learned in one process only; remove it, or devices",
-    ):
-        load_batched(file, given)
-    assert set(load_batched(file, given | {"devices": 1}).behaviors["tagger"].reward_signals) == {"extrinsic", "rnd"}
 
 
 def test_a_reward_that_asks_for_single_decisions_cannot_be_had_with_a_memory(file: Path) -> None:
@@ -242,13 +206,6 @@ def test_a_memory_is_learned_in_one_process(file: Path) -> None:
     memory = load_batched(file, given | {"devices": 1}).behaviors["tagger"].network_settings.memory
     assert memory is not None
     assert memory.memory_size == 16
-
-
-def test_a_file_for_engines_is_told_apart() -> None:
-    with pytest.raises(
-        SettingsError, match=r"CartPole\.yaml: environment is missing, so this file is for tau-train learn"
-    ):
-        load_batched("CartPole")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from pydantic import ValidationError
 
 from tau_trainer.exploration import Explorer, make_exploration
 from tau_trainer.settings.exploration import (
-    VALUE_EXPLORATIONS,
     EpsGreedySettings,
     ExplorationSettings,
     GaussianWhiteNoiseSettings,
@@ -19,22 +18,6 @@ from tau_trainer.settings.exploration import (
 )
 from tau_trainer.specs import ActionSpec
 from tests.exploration.making import NOBODY
-
-
-def test_defaults_are_those_of_the_papers() -> None:
-    defaults = {
-        name: settings.model_validate({}).model_dump(exclude={"type"}) for name, settings in VALUE_EXPLORATIONS.items()
-    }
-    assert defaults == {
-        "softmax": {},
-        "greedy": {},
-        "eps_greedy": {"eps": 0.1, "eps_min": None, "n_steps_annealing": None, "annealing": "linear"},
-        "adaptive_eps_greedy": {"initial_eps": 1.0, "min_eps": 0.1, "decay_rate": 1e-4},
-        "boltzmann": {"tau": 1.0, "clip": (-500.0, 500.0)},
-        "max_boltzmann": {"eps": 0.1, "tau": 1.0, "clip": (-500.0, 500.0)},
-        "boltzmann_gumbel": {"C": 1.0},
-        "gumbel_softmax": {"temperature": 1.0, "eps": 0.01},
-    }
 
 
 def test_epsilon_falls_over_a_fifth_of_a_run_unless_it_is_said_how_long() -> None:
@@ -69,17 +52,7 @@ def test_settings_may_be_read_already() -> None:
     assert Explorer(settings, 2).choose([[0.0, 100.0]]).tolist() == [1]
 
 
-def test_keys_and_defaults() -> None:
-    gaussian = GaussianWhiteNoiseSettings().model_dump()
-    assert gaussian == {
-        "type": "gaussian_white_noise",
-        "mu": 0.0,
-        "sigma": 1.0,
-        "sigma_min": None,
-        "n_steps_annealing": None,
-    }
-    ou = OrnsteinUhlenbeckSettings(theta=0.15).model_dump()
-    assert ou == {**gaussian, "type": "ornstein_uhlenbeck", "theta": 0.15, "dt": 0.01}
+def test_wrong_noises_are_refused() -> None:
     with pytest.raises(ValidationError, match="theta"):
         OrnsteinUhlenbeckSettings()  # type: ignore[call-arg]
     with pytest.raises(ValidationError, match=r"sigma_min 2\.0 is larger than sigma 1\.0"):

@@ -27,7 +27,7 @@ from tau_trainer.settings import (
     load_settings,
 )
 from tau_trainer.settings.document import parse_document
-from tau_trainer.settings.loading import apply_overrides, deep_merge
+from tau_trainer.settings.loading import apply_overrides
 from tests.settings.reading import parse_settings
 
 DATA = Path(__file__).parent / "data"
@@ -61,23 +61,6 @@ def _assert_within(part: Any, whole: Any) -> None:
         assert part == whole
 
 
-def test_numbers_are_read_more_kindly_than_by_mlagents(path: Path) -> None:
-    path.write_text("""
-behaviors:
-  A:
-    trainer_type: ppo
-    hyperparameters: {learning_rate: 3e-4, batch_size: "64", buffer_size: 1e4, beta: "1e-3"}
-    max_steps: 1.0e7
-    summary_freq: 1.0e4
-    threaded: 'false'
-""")
-    behavior = load_settings(path).behaviors["A"]
-    numbers = behavior.hyperparameters
-    assert isinstance(numbers, PPOHyperparameters)
-    assert (numbers.learning_rate, numbers.batch_size, numbers.buffer_size, numbers.beta) == (3e-4, 64, 10000, 1e-3)
-    assert (behavior.max_steps, behavior.summary_freq, behavior.threaded) == (10_000_000, 10_000, False)
-
-
 @pytest.mark.parametrize(
     ("numbers", "schedules"),
     [
@@ -102,15 +85,6 @@ def test_an_empty_behavior_and_every_one_without_a_file_have_all_defaults(path: 
     settings = load_settings()
     assert settings.default_settings == PPOTrainerSettings()
     assert settings.behaviors == {}
-
-
-def test_precedence_is_override_then_file_then_default(path: Path) -> None:
-    path.write_text("behaviors: {A: {max_steps: 7}}\nenv_settings: {seed: 5, env_path: game, num_envs: 3}")
-    plain, flagged = load_settings(path), load_settings(path, {"env_settings.num_envs": 1, "env_settings.seed": -1})
-    assert (plain.env_settings.seed, plain.env_settings.num_envs, plain.env_settings.timeout_wait) == (5, 3, 60)
-    # A flag counts where it was given, even if its value is the default.
-    assert (flagged.env_settings.seed, flagged.env_settings.num_envs) == (-1, 1)
-    assert flagged.behaviors["A"].max_steps == 7
 
 
 def test_lenient_leaves_unknown_and_repeated_keys_out_and_says_so(
@@ -172,39 +146,10 @@ def test_settings_cannot_be_changed(path: Path) -> None:
         settings.debug = True
 
 
-def test_what_cannot_be_trained_is_told_together_with_its_place(path: Path) -> None:
-    path.write_text("""
-behaviors:
-  A: {trainer_type: dqn, behavioral_cloning: {demo_path: x.demo}, reward_signals: {curiosity: {}}}
-""")
-    with pytest.raises(SettingsError) as error:
-        load_settings(path)
-    lines = str(error.value).splitlines()
-    assert lines[0] == "2 problems in the settings:"
-    assert any(
-        ":3: behaviors.A.behavioral_cloning works only with ppo, a2c, poca, mappo, sac and sac_ln, not with dqn; remove"
-        in line
-        for line in lines
-    )
-
-
 def test_untrainable_defaults_are_told_too(path: Path) -> None:
     path.write_text("default_settings: {trainer_type: td3, reward_signals: {curiosity: {}}}")
     with pytest.raises(SettingsError, match=r"default_settings\.reward_signals\.curiosity works only with ppo"):
         load_settings(path)
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ("behaviors: {A: {trainer_type: bc, demo_path: x.demo, self_play: {}}}", "needs an engine"),
-        ("{behaviors: {A: {self_play: {}}}, execution: async}", "needs execution: sync"),
-    ],
-)
-def test_self_play_is_for_who_plays_in_one_process(path: Path, given: str, sentence: str) -> None:
-    path.write_text(given)
-    with pytest.raises(SettingsError, match=rf"behaviors\.A\.self_play:? {sentence}"):
-        load_settings(path, {"env_settings.env_path": "headless:soccer"})
 
 
 small = st.integers(1, 10**6)
@@ -304,14 +249,6 @@ def test_a_run_of_an_earlier_version_still_loads(path: Path) -> None:
     assert load_settings(path).collection == CollectionSettings(max_policy_age=2)
 
 
-def test_deep_merge_leaves_its_arguments_alone() -> None:
-    below, above = {"a": {"x": 1, "y": 2}, "b": [1]}, {"a": {"y": 3}, "b": [2]}
-    merged = deep_merge(below, above)
-    assert merged == {"a": {"x": 1, "y": 3}, "b": [2]}
-    merged["a"]["x"] = 9
-    assert below == {"a": {"x": 1, "y": 2}, "b": [1]}
-
-
 def test_a_behavior_wins_over_the_defaults(path: Path) -> None:
     path.write_text("""
 default_settings:
@@ -320,8 +257,10 @@ default_settings:
   network_settings: {hidden_units: 32, normalize: true}
 behaviors:
   A: {hyperparameters: {beta: 0.02}, network_settings: {hidden_units: 16}}
+  B: {}
 """)
-    behavior = load_settings(path).behaviors["A"]
+    behavior, other = load_settings(path).behaviors.values()
+    assert other.network_settings.hidden_units == 32
     assert isinstance(behavior.hyperparameters, PPOHyperparameters)
     assert (behavior.hyperparameters.batch_size, behavior.hyperparameters.beta) == (64, 0.02)
     assert (behavior.network_settings.hidden_units, behavior.network_settings.normalize) == (16, True)

@@ -46,30 +46,6 @@ OLD_KEYS: dict[str, tuple[str, dict[str, Any]]] = {
         "trainer: ppo, use_recurrent: false, memory_size: 32, sequence_length: 16",
         {"network_settings": {"memory": None}},
     ),
-    "network": (
-        "trainer: ppo, normalize: true, hidden_units: 8, num_layers: 1, vis_encode_type: resnet",
-        {"network_settings": {"normalize": True, "hidden_units": 8, "num_layers": 1, "vis_encode_type": "resnet"}},
-    ),
-    "numbers of ppo": (
-        "trainer: ppo, batch_size: 8, beta: 0.1, buffer_size: 16, epsilon: 0.3, lambd: 0.9, learning_rate: 1e-4, "
-        "learning_rate_schedule: constant, num_epoch: 4",
-        {
-            "hyperparameters": {
-                "batch_size": 8,
-                "beta": 0.1,
-                "buffer_size": 16,
-                "epsilon": 0.3,
-                "lambd": 0.9,
-                "learning_rate": 1e-4,
-                "learning_rate_schedule": "constant",
-                "num_epoch": 4,
-            }
-        },
-    ),
-    "numbers of sac": (
-        "trainer: sac, buffer_init_steps: 9, init_entcoef: 0.5, tau: 0.01, save_replay_buffer: true",
-        {"hyperparameters": {"buffer_init_steps": 9, "init_entcoef": 0.5, "tau": 0.01, "save_replay_buffer": True}},
-    ),
     "updates of sac up to 0.15": (
         "trainer: sac, train_interval: 6, num_update: 2, reward_signals: {reward_signal_num_update: 3, extrinsic: {}}",
         {
@@ -81,6 +57,14 @@ OLD_KEYS: dict[str, tuple[str, dict[str, Any]]] = {
         "trainer: sac, steps_per_update: 5, reward_signals: {reward_signal_steps_per_update: 4, extrinsic: {}}",
         {
             "hyperparameters": {"steps_per_update": 5, "reward_signal_steps_per_update": 4},
+            "reward_signals": {"extrinsic": {}},
+        },
+    ),
+    "updates of sac and of rewards in 0.16": (
+        "trainer: sac, steps_per_update: 10, train_interval: 3, "
+        "reward_signals: {reward_signal_num_update: 5, extrinsic: {}}",
+        {
+            "hyperparameters": {"steps_per_update": 10, "reward_signal_steps_per_update": 5},
             "reward_signals": {"extrinsic": {}},
         },
     ),
@@ -158,6 +142,7 @@ def test_no_old_key_is_lost_without_a_word(key: str) -> None:
     whole = {**beside, key: ODD_VALUES.get(key, value)}
     with_it, without = (converted(yaml.safe_dump({"A": entry})) for entry in (whole, beside))
     assert with_it.data != without.data or any(f"A.{key}" in note for note in with_it.notes)
+    loaded(with_it)  # which refuses a key at a wrong place
 
 
 OFFLINE = """

@@ -207,12 +207,6 @@ def test_what_nobody_wrote_is_not_named(tmp_path: Path) -> None:
     assert list(outlook(build, tmp_path)[0].without_effect()) == []
 
 
-def test_a_flag_is_somebodys_word(tmp_path: Path) -> None:
-    known, read = outlook("behaviors: {A: {}}", tmp_path, {"engine_settings.no_graphics": True})
-    [(location, _)] = known.without_effect()
-    assert read.place(location) == "override engine_settings.no_graphics"
-
-
 def test_differences_from_mlagents_learn(tmp_path: Path) -> None:
     text = """
 default_settings:

@@ -67,12 +67,6 @@ def test_a_missing_file_is_told_with_the_nearest(name: str, sentence: str) -> No
     assert sentence in str(error.value)
 
 
-def test_loading_knows_the_shipped_names() -> None:
-    assert load_settings("tau3") == load_settings(find_config("tau3"))
-    with pytest.raises(SettingsError, match="did you mean tau384"):
-        load_settings("tau38")
-
-
 def test_a_folder_is_no_config(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="is a folder"):
         find_config(tmp_path)

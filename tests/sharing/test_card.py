@@ -10,7 +10,7 @@ from huggingface_hub import ModelCard
 
 from tau_trainer.metrics import JsonLines, MetricsHub
 from tau_trainer.report import RunRecord
-from tau_trainer.sharing.card import code, environment_of, mean_reward, model_card, text
+from tau_trainer.sharing.card import code, environment_of, mean_reward, model_card
 from tests.report.conftest import write_run
 
 
@@ -35,8 +35,8 @@ def episodes(folder: Path) -> Path:
     return folder
 
 
-def test_the_hub_reads_it(tmp_path: Path) -> None:
-    card = card_of(write_run(tmp_path / "first"))
+def test_the_hub_and_people_read_it(tmp_path: Path) -> None:
+    card = card_of(write_run(tmp_path / "first"), "TauAgent.onnx")
     head = front_matter(card)
     assert head["library_name"] == "ml-agents"
     assert head["tags"] == [
@@ -51,9 +51,6 @@ def test_the_hub_reads_it(tmp_path: Path) -> None:
     }
     assert {one.task_type for one in parsed.eval_results} == {"reinforcement-learning"}
 
-
-def test_people_read_it(tmp_path: Path) -> None:
-    card = card_of(write_run(tmp_path / "first"), "TauAgent.onnx")
     for told in (
         "# **ppo** playing **TauAgent**",
         "It beats zeros.",
@@ -130,8 +127,3 @@ def test_names_of_a_user_are_text(tmp_path: Path) -> None:
     assert "\n# Heading" not in body
     assert "](http" not in body.replace("\\]\\(", "").replace("\\](", "")
     assert front_matter(card)["tags"][5] == "ML-Agents--script-alert-1-script-x-Heading-code-i-http-x----"
-
-
-def test_text_and_code() -> None:
-    assert text("a_b*c|d\n e") == "a\\_b\\*c\\|d e"
-    assert code("a`b") == "`ab`"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from filelock import FileLock
 from tau_trainer.errors import CheckpointError, SettingsError, TauError
 from tau_trainer.runs.checkpoints import save_checkpoint
 from tau_trainer.sharing.contents import contents_of, escapes, is_of_a_run, write_contents
-from tests.report.conftest import append, write_run
+from tests.report.conftest import write_run
 
 
 @pytest.fixture
@@ -54,32 +55,34 @@ def test_paths_that_lead_out(path: str) -> None:
     assert escapes(path)
 
 
-def test_what_is_shared(run: Path) -> None:
+def test_what_is_shared_and_written_by_a_dry_run(run: Path, tmp_path: Path) -> None:
     (run / "run_logs").mkdir()
     (run / "run_logs" / "Player-0.log").write_text("somebody's own")
     (run / "secret.txt").write_text("somebody's own")
+    with suppress(OSError):  # where there are links, none is followed
+        (run / "Secret.onnx").symlink_to(run / "secret.txt")
+    told = json.loads((run / "run.json").read_text("utf-8"))
+    (run / "run.json").write_text(json.dumps(told | {"working_directory": "/home/alice/game"}), "utf-8")
     contents = contents_of(run, "me/first")
     assert list(contents.files) == [
         "README.md", "TauAgent.onnx", "TauAgent/TauAgent-5000.onnx", "TauAgent/events.out.tfevents.1.host.2.0",
         "checkpoints/TauAgent-5000/manifest.json", "checkpoints/TauAgent-5000/tensors.safetensors",
         "configuration.yaml", "evaluation.json", "learning_curve.png", "log.jsonl", "report.html", "run.json",
     ]  # fmt: skip
-    picture, report = contents.files["learning_curve.png"], contents.files["report.html"]
-    assert isinstance(picture, bytes)
-    assert picture.startswith(b"\x89PNG")
-    assert isinstance(report, bytes)
-    assert report.startswith(b"<!doctype html>")
     assert not (run / "learning_curve.png").exists(), "the run is left as it is"
     assert contents.size > 10_000
-
-
-def test_nothing_of_the_working_directory_goes(run: Path) -> None:
-    told = json.loads((run / "run.json").read_text("utf-8"))
-    (run / "run.json").write_text(json.dumps(told | {"working_directory": "/home/alice/game"}), "utf-8")
-    shared = contents_of(run, "me/first").files["run.json"]
-    assert isinstance(shared, bytes)
-    assert json.loads(shared) == told
-    assert b"alice" not in shared
+    dry = tmp_path / "dry"
+    write_contents(contents, dry)
+    written = {path.relative_to(dry).as_posix(): path.read_bytes() for path in dry.rglob("*") if path.is_file()}
+    assert written.keys() == contents.files.keys()
+    tensors = "checkpoints/TauAgent-5000/tensors.safetensors"
+    assert written[tensors] == (run / tensors).read_bytes()
+    assert written["learning_curve.png"].startswith(b"\x89PNG")
+    assert written["report.html"].startswith(b"<!doctype html>")
+    assert json.loads(written["run.json"]) == told, "nothing of the working directory goes"
+    for folder in (dry, run / "log.jsonl"):
+        with pytest.raises(SettingsError, match="is not an empty folder"):
+            write_contents(contents, folder)
 
 
 @pytest.mark.skipif("os.name == 'nt'", reason="an absolute path looks otherwise there")
@@ -102,48 +105,14 @@ def test_learners_that_were_saved_apart_are_taken_at_the_last_common_checkpoint(
     assert names == {"A-10", "B-10"}
 
 
-def test_a_run_without_a_whole_checkpoint_is_refused(run: Path) -> None:
-    for step in (2000, 4000, 5000):
+def test_a_damaged_newest_checkpoint_stays_at_home_and_a_run_that_has_no_whole_one_is_refused(run: Path) -> None:
+    (run / "checkpoints" / "TauAgent-5000" / "tensors.safetensors").write_bytes(b"torn")
+    assert "checkpoints/TauAgent-4000/manifest.json" in contents_of(run, "me/first").files
+    for step in (2000, 4000):
         (run / "checkpoints" / f"TauAgent-{step}" / "tensors.safetensors").write_bytes(b"torn")
     with pytest.raises(CheckpointError, match=r"has no complete checkpoint to share: .*is damaged"):
         contents_of(run, "me/first")
-
-
-def test_a_damaged_newest_checkpoint_stays_at_home(run: Path) -> None:
-    (run / "checkpoints" / "TauAgent-5000" / "tensors.safetensors").write_bytes(b"torn")
-    assert "checkpoints/TauAgent-4000/manifest.json" in contents_of(run, "me/first").files
-
-
-def test_a_run_that_is_being_trained_is_refused(run: Path) -> None:
     with FileLock(run / ".lock"), pytest.raises(SettingsError, match="is being trained; wait for its end"):
         contents_of(run, "me/first")
-
-
-def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TauError, match="nothing to report"):
-        contents_of(tmp_path, "me/first")
-
-
-def test_a_dry_run_writes_the_same_files(run: Path, tmp_path: Path) -> None:
-    contents = contents_of(run, "me/first")
-    write_contents(contents, tmp_path / "dry")
-    written = {
-        path.relative_to(tmp_path / "dry").as_posix() for path in (tmp_path / "dry").rglob("*") if path.is_file()
-    }
-    assert written == set(contents.files)
-    tensors = "checkpoints/TauAgent-5000/tensors.safetensors"
-    assert (tmp_path / "dry" / tensors).read_bytes() == (run / tensors).read_bytes()
-    with pytest.raises(SettingsError, match="is not an empty folder"):
-        write_contents(contents, tmp_path / "dry")
-    with pytest.raises(SettingsError, match="is not an empty folder"):
-        write_contents(contents, run / "log.jsonl")
-
-
-def test_a_link_is_not_followed(run: Path, tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("x")
-    try:
-        (run / "Secret.onnx").symlink_to(tmp_path / "secret")
-    except OSError:
-        pytest.skip("no links here")
-    append(run)
-    assert "Secret.onnx" not in contents_of(run, "me/first").files
+        contents_of(run / "checkpoints", "me/first")

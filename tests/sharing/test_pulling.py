@@ -12,7 +12,6 @@ from tau_trainer.cli import main
 from tau_trainer.errors import CheckpointError, HubError, SettingsError
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.settings import dump_settings, load_settings
-from tau_trainer.settings.problems import WITHHELD
 from tau_trainer.sharing import Repository, contents_of, pull
 from tests.report.conftest import write_run
 from tests.sharing.conftest import hub_of
@@ -152,43 +151,10 @@ def test_models_of_others_are_no_run(tmp_path: Path, remote: Hub) -> None:
 
 def test_settings_that_cannot_be_read_are_one_sentence(shared: Path, tmp_path: Path, remote: Hub) -> None:
     slip_in(remote, {"configuration.yaml": b"!!python/object/apply:os.system ['echo evil']"})
-    with pytest.raises(HubError, match=r"configuration\.yaml cannot be read"):
+    with pytest.raises(HubError, match=r"^somebody/run: its configuration\.yaml cannot be read: ") as told:
         pull(Repository(NAME), tmp_path / "results")
+    assert str(tmp_path) not in str(told.value), "where it was staged is nobody's business"
     assert nothing_left(tmp_path / "results")
-
-
-def pulled_with(remote: Hub, tmp_path: Path, **settings: object) -> tuple[Path, tuple[str, ...]]:
-    """Pull the run, whose settings somebody has changed; the settings' new place and what was said."""
-    given = {key.replace("__", "."): value for key, value in settings.items()}
-    slip_in(remote, {"configuration.yaml": dump_settings(load_settings("tau3", given)).encode()})
-    pulled = pull(Repository(NAME), tmp_path / "results")
-    return pulled.folder / "configuration.yaml", pulled.notes
-
-
-@pytest.mark.usefixtures("shared")
-def test_no_program_of_a_strangers_choice_is_started(remote: Hub, tmp_path: Path) -> None:
-    evil = {"env_settings__env_path": "/usr/bin/python3", "env_settings__env_args": ["-c", "evil"]}
-    path, notes = pulled_with(remote, tmp_path, **evil)
-    env = load_settings(path).env_settings
-    assert (env.env_path, env.env_args) == (WITHHELD, None)
-    assert notes == (
-        "env_settings.env_path /usr/bin/python3 is left out: it names a program or a package; to resume, choose your "
-        "own with --env",
-        "env_settings.env_args -c evil is left out: it may not be part of a shared run",
-    )
-
-
-@pytest.mark.parametrize(
-    ("env", "words"),
-    [("headless:tau", ["--agents", "4"]), ("gym:LunarLander-v3", ["continuous=true"]), ("editor", None)],
-)
-@pytest.mark.usefixtures("shared")
-def test_environments_of_ours_stay(env: str, words: list[str] | None, remote: Hub, tmp_path: Path) -> None:
-    path, notes = pulled_with(remote, tmp_path, env_settings__env_path=env, env_settings__env_args=words)
-    settings = load_settings(path).env_settings
-    assert settings.env_path == (None if env == "editor" else env)
-    assert settings.env_args == (None if words is None else tuple(words))
-    assert notes == ()
 
 
 EVIL = b"""
@@ -221,54 +187,22 @@ def test_nothing_of_a_hostile_repository_is_imported_or_run(
     assert main(["learn", "--resume", "--run-id", "run"]) == 2
     told = capfd.readouterr()
     assert len(told.err.splitlines()) == 1
-    assert told.err.startswith("error: ")
     assert "the run was pulled, and names from its author's machine are left out" in told.err
     assert {path: path.read_bytes() for path in (tmp_path / "results").rglob("*") if path.is_file()} == before
     assert "evil_module" not in sys.modules
     assert not (tmp_path / "PWNED").exists()
 
 
-@pytest.mark.parametrize("command", ["learn", "parallel"])
 @pytest.mark.usefixtures("shared")
 def test_a_run_whose_build_is_left_out_asks_for_it(
-    command: str, remote: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    remote: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    pulled_with(remote, tmp_path, env_settings__env_path="/home/somebody/Game.x86_64")
-    assert main([command, "--resume", "--run-id", "run"]) == 2
+    settings = load_settings("tau3", {"env_settings.env_path": "/home/somebody/Game.x86_64"})
+    slip_in(remote, {"configuration.yaml": dump_settings(settings).encode()})
+    pull(Repository(NAME), tmp_path / "results")
+    assert main(["learn", "--resume", "--run-id", "run"]) == 2
     assert capfd.readouterr().err == (
         "error: the run was pulled, and names from its author's machine are left out; if you trust it, set yours "
         "with --env\n"
     )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        b"- 1",
-        b"evil",
-        b"",
-        b"a: &a [*a]",
-        b"behaviors: {A: {hyperparameters: {batch_size: " + b"9" * 10_000 + b"}}}",
-        b"env_settings: {seed: 1" + b":1" * 100_000 + b"}",
-        b"env_settings: {seed: !!int ''}",
-        b"debug: !!bool maybe",
-        b"behaviors: {A: {hyperparameters: {batch_size: 1e999}}}",
-        b"behaviors: [" * 3000,
-        b"a: &a ["
-        + b"x," * 9
-        + b"]\n"
-        + b"".join(b"%c: &%c [%s]\n" % (b, b, b",".join([b"*%c" % (b - 1)] * 9)) for b in range(ord("b"), ord("k"))),
-        b"policies: {A: {gamma: 1, reward_signals: []}}\nenvironment: 5\nseed: []",
-        b"environment: {name: tau}\nbehaviors: {A: {player: random}}",
-        b"behaviors: {A: 5}",
-        b"checkpoint_settings: [1]\ntau: 5",
-    ],
-)
-@pytest.mark.usefixtures("shared")
-def test_what_is_no_settings_file_is_one_sentence(text: bytes, remote: Hub, tmp_path: Path) -> None:
-    slip_in(remote, {"configuration.yaml": text})
-    with pytest.raises(HubError, match=r"^somebody/run: its configuration\.yaml cannot be read: ") as told:
-        pull(Repository(NAME), tmp_path / "results")
-    assert str(tmp_path) not in str(told.value), "where it was staged is nobody's business"
-    assert nothing_left(tmp_path / "results")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +29,6 @@ def test_a_push_is_one_commit_of_all_files(remote: Hub, tmp_path: Path) -> None:
     assert len(repo.commits) == 2, "the one that the Hub makes, and ours"
     assert repo.files == {**FILES, "checkpoints/A-5/manifest.json": b"weights on disk", ".gitattributes": b""}
     assert remote.tokens == {f"Bearer {TOKEN}"}
-
-
-def test_public_where_it_is_asked_for(remote: Hub) -> None:
-    assert push(private=False) == (f"{remote.address}/{NAME}", False)
-    assert not remote.repos[NAME].private
 
 
 def test_a_repository_that_is_there_stays_as_private_as_it_is(remote: Hub) -> None:
@@ -95,9 +89,3 @@ def test_names_that_are_none(name: str) -> None:
     with pytest.raises(SettingsError, match="use OWNER/NAME, such as your-name/") as caught:
         Repository(name)
     check_name(str(caught.value).rpartition(" ")[2])
-
-
-def test_without_the_extra_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(SettingsError, match=r"pip install 'tau-trainer\[hub\]'"):
-        Repository(NAME)

@@ -13,6 +13,7 @@ from tau_trainer.bridge.demonstrations import write_demonstration
 from tau_trainer.cli import main
 from tau_trainer.cli.look.demo import facts_of, lines_of
 from tests.algorithms.demonstrations import CARTPOLE, PENDULUM, balance, played, swing
+from tests.cli.conftest import Refused
 
 
 @pytest.fixture
@@ -71,10 +72,7 @@ def test_episodes_without_an_end_and_forbidden_actions_are_told(tmp_path: Path) 
     ("name", "said"),
     [("nothing.demo", "there is no demonstration"), ("", "holds no .demo file"), ("bad.demo", "is damaged or invalid")],
 )
-def test_what_is_no_recording_is_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, said: str
-) -> None:
+def test_what_is_no_recording_is_one_sentence(tmp_path: Path, name: str, said: str, refused: Refused) -> None:
     if name == "bad.demo":
         (tmp_path / name).write_bytes(b"\xff" * 50)
-    assert main(["demo", "info", str(tmp_path / name)]) == 2
-    assert said in capsys.readouterr().err
+    assert said in refused(["demo", "info", str(tmp_path / name)])

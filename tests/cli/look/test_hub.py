@@ -11,6 +11,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from tau_trainer.cli import main
+from tests.cli.conftest import Refused
 from tests.report.conftest import write_run
 from tests.sharing.conftest import hub_of
 from tests.sharing.fake_hub import TOKEN, Hub
@@ -28,9 +29,10 @@ def remote(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
 
 def test_there_and_back(remote: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     write_run(Path("results", "first"))
-    assert main(["hub", "push", "first", "somebody/run"]) == 0
+    assert main(["hub", "push", "first", "somebody/run", "--public", "--message", "Better"]) == 0
     out, err = capsys.readouterr()
-    assert out == f"pushed: {remote.address}/somebody/run (private)\n"
+    assert out == f"pushed: {remote.address}/somebody/run (public)\n"
+    assert not remote.repos["somebody/run"].private
     assert TOKEN not in out + err
     assert not [name for name, data in remote.repos["somebody/run"].files.items() if TOKEN.encode() in data]
     assert main(["hub", "pull", "somebody/run", "--run-id", "back"]) == 0
@@ -52,13 +54,6 @@ def test_a_dry_run_asks_nobody(
     assert remote.asked == []
 
 
-def test_public_and_with_a_message(remote: Hub, capsys: pytest.CaptureFixture[str]) -> None:
-    write_run(Path("results", "first"))
-    assert main(["hub", "push", "first", "somebody/run", "--public", "--message", "Better"]) == 0
-    assert "(public)" in capsys.readouterr().out
-    assert not remote.repos["somebody/run"].private
-
-
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -70,22 +65,18 @@ def test_public_and_with_a_message(remote: Hub, capsys: pytest.CaptureFixture[st
         ("hub pull somebody/first", "'results/first' already exists and is not overwritten"),
     ],
 )
-def test_bad_input_is_one_sentence(words: str, sentence: str, remote: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("remote")
+def test_bad_input_is_one_sentence(words: str, sentence: str, refused: Refused) -> None:
     write_run(Path("results", "first"))
-    assert main(words.split()) == 2
-    errors = [line for line in capsys.readouterr().err.replace("\\", "/").splitlines() if line.startswith("error:")]
-    assert len(errors) == 1
-    assert errors[0].startswith(f"error: {sentence}")
+    assert refused(words).startswith(f"error: {sentence}")
 
 
 @pytest.mark.parametrize("words", ["hub push first somebody/run", "hub pull somebody/run"])
-def test_without_the_extra(
-    words: str, remote: Hub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("remote")
+def test_without_the_extra(words: str, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     write_run(Path("results", "first"))
-    assert main(words.split()) == 2
-    assert "pip install 'tau-trainer[hub]'" in capsys.readouterr().err
+    assert "pip install 'tau-trainer[hub]'" in refused(words)
 
 
 SMALL = [
@@ -99,6 +90,7 @@ SMALL = [
 def test_a_pulled_run_is_a_run(remote: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["parallel", "--pairs", "1", "--max-steps", "400", "--run-id", "mine", *SMALL]) == 0
     assert main(["hub", "push", "mine", "somebody/run"]) == 0
+    assert "(private)" in capsys.readouterr().out
     shutil.rmtree("results")
     assert main(["hub", "pull", "somebody/run"]) == 0
     folder = Path("results", "run")

@@ -9,13 +9,13 @@ import pytest
 from tau_trainer.cli import main
 from tau_trainer.cli.look import report as command
 from tau_trainer.errors import TauError
+from tests.cli.conftest import Refused
 from tests.report.conftest import write_run
 
 
 @pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def results(elsewhere: Path) -> Path:
     """Two runs in ``results``, in a folder of their own."""
-    monkeypatch.chdir(tmp_path)
     for seed, name in enumerate(("first", "second")):
         write_run(Path("results", name), seed)
     return Path("results")
@@ -42,12 +42,9 @@ def test_elsewhere_nothing_is_overwritten_unasked(results: Path, capsys: pytest.
     assert not (results / "first" / "report.html").exists()
 
 
-def test_several_runs_are_one_report(results: Path) -> None:
+def test_several_runs_are_one_report_and_one_elsewhere_is_found_by_its_folder(results: Path) -> None:
     assert main(["report", "first", "second", "-o", "both.html"]) == 0
     assert "<title>first and 1 more</title>" in Path("both.html").read_text("utf-8")
-
-
-def test_a_run_elsewhere_is_found_by_its_folder(results: Path) -> None:
     (results / "first" / "configuration.yaml").unlink()
     assert main(["report", "first", "--results-dir", "results"]) == 0, "its log is enough"
     results.rename("old")
@@ -67,17 +64,12 @@ def test_a_run_elsewhere_is_found_by_its_folder(results: Path) -> None:
         ("report", "RUNS is missing; see: tau-train report --help"),
     ],
 )
-def test_bad_input_is_one_sentence(
-    words: str, sentence: str, results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_input_is_one_sentence(words: str, sentence: str, results: Path, refused: Refused) -> None:
     for name in ("empty", "torn"):
         (results / name).mkdir()
         (results / name / "configuration.yaml").write_text("behaviors: {}")
     (results / "torn" / "log.jsonl").write_text('{"type": "summ')
-    assert main(words.split()) == 2
-    errors = [line for line in capsys.readouterr().err.replace("\\", "/").splitlines() if line.startswith("error:")]
-    assert len(errors) == 1
-    assert errors[0].startswith(f"error: {sentence}")
+    assert refused(words).startswith(f"error: {sentence}")
     assert not list(Path().rglob("*.html"))
 
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tau_trainer.cli import main
 from tau_trainer.metrics.snapshot import RunReport
 from tau_trainer.metrics.status import StatusFile
+from tests.cli.conftest import Refused
 from tests.metrics.test_status import SNAPSHOT
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StatusFile:
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "results" / "first"
+def run(elsewhere: Path) -> StatusFile:
+    folder = elsewhere / "results" / "first"
     folder.mkdir(parents=True)
     (folder / "configuration.yaml").touch()
     file = StatusFile(folder / "status.json", clock=lambda: 0.0)
@@ -69,11 +68,9 @@ def test_ctrl_c_ends_looking(run: StatusFile, monkeypatch: pytest.MonkeyPatch) -
         (["--results-dir", "empty"], "no run in empty has a status"),
     ],
 )
-def test_bad_input_is_one_sentence(
-    run: StatusFile, words: list[str], said: str, capsys: pytest.CaptureFixture[Any]
-) -> None:
+@pytest.mark.usefixtures("run")
+def test_bad_input_is_one_sentence(words: list[str], said: str, refused: Refused) -> None:
     silent = Path("results/silent")
     silent.mkdir()
     (silent / "configuration.yaml").touch()
-    assert main(["status", *words]) == 2
-    assert said in " ".join(capsys.readouterr().err.split())
+    assert said in refused(["status", *words])

@@ -14,29 +14,27 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tau_trainer.bridge.ports import port_taken
 from tau_trainer.cli import main
 from tau_trainer.cli.look.tensorboard import with_layout
 from tau_trainer.metrics import keys
+from tests.cli.conftest import Refused
 from tests.waiting import HANG_S
 
 pytestmark = pytest.mark.filterwarnings("ignore:html5lib's sanitizer is deprecated:DeprecationWarning")
 """Of a copy inside TensorBoard."""
 
 
-def make_run(folder: Path) -> Path:
+def make_run(folder: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "configuration.yaml").touch()
-    return folder
 
 
 @pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def results(elsewhere: Path) -> Path:
     for name in ("first", "b", "a,b"):
-        make_run(tmp_path / "results" / name)
-    make_run(tmp_path / "other" / "first")
-    return tmp_path
+        make_run(elsewhere / "results" / name)
+    make_run(elsewhere / "other" / "first")
+    return elsewhere
 
 
 @pytest.fixture
@@ -94,43 +92,34 @@ def test_named_runs_are_served_under_names_of_their_own(results: Path, served: l
         (["--host", "192.0.2.1"], "give --host an address of this machine"),
     ],
 )
-def test_bad_input_is_one_sentence(
-    results: Path, served: list[Any], words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["tensorboard", *words]) == 2
-    assert said in " ".join(capsys.readouterr().err.split())
+@pytest.mark.usefixtures("results")
+def test_bad_input_is_one_sentence(served: list[Any], words: list[str], said: str, refused: Refused) -> None:
+    assert said in refused(["tensorboard", *words])
     assert not served
 
 
-def test_a_port_that_is_taken_is_one_sentence(
-    results: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        assert main(["tensorboard", "--host", "127.0.0.1", "--port", str(port)]) == 2
-    assert f"port {port} is taken by another program; choose another with --port" in capsys.readouterr().err
-    assert not served
-    assert "--base-port" in str(port_taken(port))
-
-
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        ("TensorBoardPortInUseError", "port (any) is taken"),
-        ("TensorBoardServerException", "what it says; check --host and --port"),
-    ],
-)
-def test_what_tensorboard_itself_refuses_is_one_sentence(
-    results: Path, error: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.usefixtures("results")
+def test_what_tensorboard_and_the_system_refuse_is_one_sentence(
+    served: list[Any], refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tensorboard import program
 
-    def launch(_: program.TensorBoard) -> str:
-        raise getattr(program, error)("what it says")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        said = refused(["tensorboard", "--host", "127.0.0.1", "--port", port])
+    assert f"port {port} is taken by another program; choose another with --port" in said
+    assert not served
+    for error, sentence in (
+        ("TensorBoardPortInUseError", "port (any) is taken"),
+        ("TensorBoardServerException", "what it says; check --host and --port"),
+    ):
+        raised = getattr(program, error)("what it says")
+        monkeypatch.setattr(program.TensorBoard, "launch", lambda _, raised=raised: raise_(raised))
+        assert sentence in refused("tensorboard --port 0")
 
-    monkeypatch.setattr(program.TensorBoard, "launch", launch)
-    assert main(["tensorboard", "--port", "0"]) == 2
-    assert said in capsys.readouterr().err
+
+def raise_(error: Exception) -> None:
+    raise error
 
 
 def test_the_first_page_alone_leads_to_the_pins() -> None:

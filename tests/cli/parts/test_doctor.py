@@ -26,15 +26,8 @@ def test_a_machine_without_problems(capsys: pytest.CaptureFixture[str], tmp_path
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "no problem found"
     assert {line.split()[0] for line in lines[:-1]} == {"ok"}
-    for name in (
-        "python: ",
-        "tau-trainer: ",
-        "torch: ",
-        "port 5004: free",
-        "port 11008: free",
-        "port 5005: free",
-        "results: ",
-    ):
+    ports = [f"port {port}: free" for port in (5004, 11008, 5005)]
+    for name in ("python: ", "tau-trainer: ", "torch: ", *ports, "results: "):
         assert any(name in line for line in lines), name
     assert list(tmp_path.iterdir()) == []
 

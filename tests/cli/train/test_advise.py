@@ -13,12 +13,12 @@ import pytest
 
 from tau_trainer.cli import main
 from tau_trainer.settings import load_settings
+from tests.cli.conftest import Refused
 from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _one_core(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 1)
 
 
@@ -55,13 +55,6 @@ def test_machines_get_everything_and_learn_takes_it(capsys: pytest.CaptureFixtur
     assert new.env_settings.num_envs == found["engines"]
 
 
-def test_the_file_is_shown_where_none_is_written(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["advise", "CartPole", "--seconds", "0.6"]) == 0
-    _, _, text = capsys.readouterr().out.partition("# Made by tau-train advise from CartPole.\n")
-    Path("new.yaml").write_text(text)
-    assert list(load_settings("new.yaml").behaviors) == ["CartPole-v1"]
-
-
 NOTHING = "env_settings: {env_path: 'gym:CartPole-v1'}\n"
 
 
@@ -73,25 +66,19 @@ NOTHING = "env_settings: {env_path: 'gym:CartPole-v1'}\n"
         ("advise nothing.yaml", "has no behaviors, so there is nothing to advise on"),
         ("advise CartPole --env nowhere/game", "nowhere"),
         ("advise CartPole --env gym:CartPoll-v9", "CartPoll"),
-        ("advise CartPole --env headless:balanc", "did you mean headless:balance?"),
         ("advise CartPole --seconds 0", "--seconds 0: must be a number from 0.1 up"),
-        ("advise CartPole --seconds inf", "--seconds inf: must be"),
         ("advise CartPole -o there.yaml", "there.yaml: already exists"),
         ("advise CartPole -o no/new.yaml", "the folder no does not exist"),
-        ("advise CartPole --set behaviors.*.hyperparameters.learning_rat=1", "did you mean learning_rate?"),
         ("advise CartPoleBC", "learns only from recordings"),
         ("advise cartpole_batch", "tau-train batch"),
         ("advise CartPole --env gym:Pendulum-v1 --seconds 0.3", "Pendulum-v1"),
         ("advise CartPole --set cluster.address=local", "leave cluster (--cluster) out"),
     ],
 )
-def test_bad_input_is_one_sentence(words: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_sentence(words: str, said: str, refused: Refused) -> None:
     Path("nothing.yaml").write_text(NOTHING)
     Path("there.yaml").write_text("mine")
-    assert main(words.split()) == 2
-    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
-    assert len(errors) == 1
-    assert said in errors[0]
+    assert said in refused(words)
     assert {path.name for path in Path().iterdir()} == {"nothing.yaml", "there.yaml"}
     assert Path("there.yaml").read_text() == "mine"
 
@@ -112,7 +99,9 @@ def test_ctrl_c_keeps_what_was_measured(capsys: pytest.CaptureFixture[str], monk
     assert "stopping; the results so far are kept" in said.err
     assert "speed: " in said.out
     assert "was not measured" in said.out
-    assert "Made by tau-train advise" in said.out
+    _, _, text = said.out.partition("# Made by tau-train advise from CartPole.\n")
+    Path("new.yaml").write_text(text)
+    assert list(load_settings("new.yaml").behaviors) == ["CartPole-v1"], "the file is shown where none is written"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert not [one for one in threading.enumerate() if one.name == "search"]
 

@@ -10,6 +10,7 @@ import pytest
 
 from tau_trainer.cli import main
 from tau_trainer.settings import PPOTrainerSettings, dump_settings
+from tests.cli.conftest import Refused
 
 
 def test_every_flag_of_mlagents_learn_arrives(training: Any) -> None:
@@ -61,12 +62,6 @@ def test_without_words_it_waits_for_the_editor_with_defaults(training: Any) -> N
     assert settings.tau is None
 
 
-def test_env_editor_overrules_the_files_build(training: Any) -> None:
-    Path("x.yaml").write_text("behaviors: {A: {}}\nenv_settings: {env_path: build}")
-    assert main(["learn", "x.yaml", "--env", "editor"]) == 0
-    assert training.settings.env_settings.env_path is None
-
-
 def test_a_flag_equal_to_its_default_counts_as_given(training: Any) -> None:
     Path("x.yaml").write_text(
         "behaviors: {A: {}}\nenv_settings: {env_path: build, num_envs: 8, base_port: 7000}\n"
@@ -75,7 +70,9 @@ def test_a_flag_equal_to_its_default_counts_as_given(training: Any) -> None:
     assert main(["learn", "x.yaml"]) == 0
     assert (training.settings.env_settings.num_envs, training.settings.env_settings.base_port) == (8, 7000)
     assert training.settings.checkpoint_settings.run_id == "mine"
-    assert main(["learn", "x.yaml", "--num-envs", "1", "--base-port", "5005", "--run-id", "ppo"]) == 0
+    words = "learn x.yaml --num-envs 1 --env editor --base-port 5005 --run-id ppo"
+    assert main(words.split()) == 0
+    assert training.settings.env_settings.env_path is None
     assert (training.settings.env_settings.num_envs, training.settings.env_settings.base_port) == (1, 5005)
     assert training.settings.checkpoint_settings.run_id == "ppo"
 
@@ -101,30 +98,31 @@ def test_deprecated_flags_are_accepted_with_a_warning(training: Any, capsys: pyt
     ],
 )
 def test_bad_input_is_one_sentence_and_nothing_starts(
-    training: Any, words: str, sentence: str, capsys: pytest.CaptureFixture[str]
+    training: Any, words: str, sentence: str, refused: Refused
 ) -> None:
-    assert main(["learn", *words.split()]) == 2
-    err = capsys.readouterr().err
-    assert err.startswith(f"error: {sentence}")
-    assert err.count("\n") == 1
+    assert refused(f"learn {words}").startswith(f"error: {sentence}")
     assert training.calls == []
 
 
-def test_what_a_file_asks_for_that_cannot_be_says_so(training: Any, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("training")
+def test_what_a_file_asks_for_that_cannot_be_says_so(refused: Refused) -> None:
     Path("x.yaml").write_text("behaviors:\n  A:\n    self_play: {}\nexecution: async\n")
-    assert main(["learn", "x.yaml", "--env", "build"]) == 2
-    assert capsys.readouterr().err == (
+    assert refused("learn x.yaml --env build") == (
         "error: x.yaml:3: behaviors.A.self_play needs execution: sync, where one process knows which team learns; "
-        "remove it, or change execution\n"
+        "remove it, or change execution"
     )
+
+
+def begun(training: Any, name: str, *words: str) -> None:
+    """A run that is there, of which nothing but its settings is."""
+    assert main(["learn", "Basic", "--env", "headless:basic", "--run-id", name, *words]) == 0
+    Path("results", name).mkdir(parents=True)
+    Path("results", name, "configuration.yaml").write_text(dump_settings(training.settings))
 
 
 @pytest.mark.parametrize("words", ["--resume --run-id b", "--inference --run-id b", "--inference --initialize-from b"])
 def test_without_a_file_it_takes_the_runs_own(training: Any, words: str) -> None:
-    assert main(["learn", "Basic", "--env", "headless:basic", "--run-id", "b", "--seed", "5"]) == 0
-    folder = Path("results", "b")
-    folder.mkdir(parents=True)
-    (folder / "configuration.yaml").write_text(dump_settings(training.settings))
+    begun(training, "b", "--seed", "5")
     assert main(["learn", *words.split()]) == 0
     settings = training.settings
     assert list(settings.behaviors) == ["Basic"]
@@ -158,38 +156,31 @@ def test_a_run_is_called_after_its_file_or_what_it_plays_with_a_number(training:
 
 def test_resume_without_a_file_means_the_newest_run_of_that_name(training: Any) -> None:
     for number, name in enumerate(("ppo", "ppo-2"), start=5):
-        assert main(["learn", "Basic", "--env", "headless:basic", "--run-id", name, "--seed", str(number)]) == 0
-        Path("results", name).mkdir(parents=True)
-        Path("results", name, "configuration.yaml").write_text(dump_settings(training.settings))
+        begun(training, name, "--seed", str(number))
     assert main(["learn", "--resume"]) == 0
     settings = training.settings
     assert (settings.checkpoint_settings.run_id, settings.env_settings.seed) == ("ppo-2", 6)
 
 
 @pytest.mark.parametrize("key", ["behaviors.*.trainer_type", "behaviors.Basic.trainer_type"])
-def test_the_trainer_type_of_a_run_cannot_change(training: Any, key: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["learn", "Basic", "--env", "headless:basic", "--run-id", "b"]) == 0
-    Path("results", "b").mkdir(parents=True)
-    Path("results", "b", "configuration.yaml").write_text(dump_settings(training.settings))
+def test_the_trainer_type_of_a_run_cannot_change(training: Any, key: str, refused: Refused) -> None:
+    begun(training, "b")
     resume = ["learn", "--resume", "--run-id", "b", "--set"]
     assert main([*resume, f"{key}=ppo"]) == 0
-    capsys.readouterr()
-    assert main([*resume, f"{key}=sac"]) == 2
-    assert capsys.readouterr().err == (
+    assert refused([*resume, f"{key}=sac"]) == (
         f"error: --set {key}: the trainer type of a run cannot change when you resume it; leave this out, or start a "
-        "new run with another --run-id\n"
+        "new run with another --run-id"
     )
 
 
 @pytest.mark.parametrize("command", ["learn x.yaml", "parallel x.yaml"])
-def test_a_run_of_batch_is_not_gone_on_with(training: Any, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_of_batch_is_not_gone_on_with(training: Any, command: str, refused: Refused) -> None:
     Path("x.yaml").write_text("behaviors: {A: {}}\nenv_settings: {env_path: build}")
     Path("results/other").mkdir(parents=True)
     Path("results/other/configuration.yaml").write_text("environment: {name: cartpole}\npolicies: {agent: {}}")
-    assert main([*command.split(), "--resume", "--run-id", "other"]) == 2
-    assert capsys.readouterr().err == (
-        f"error: --resume: '{Path('results', 'other')}' is not a run of tau-train learn or parallel; use: "
-        "tau-train batch --resume --run-id other, or choose another --run-id\n"
+    assert refused(f"{command} --resume --run-id other") == (
+        "error: --resume: 'results/other' is not a run of tau-train learn or parallel; use: "
+        "tau-train batch --resume --run-id other, or choose another --run-id"
     )
     assert training.calls == []
 

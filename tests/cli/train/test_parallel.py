@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tau_trainer.cli import main
-from tau_trainer.settings import dump_settings, find_config, load_settings
+from tau_trainer.settings import RunSettings, dump_settings
+from tests.cli.conftest import Refused
 
 
 def test_without_words_it_trains_tau3_on_four_headless_engines(
@@ -26,6 +28,12 @@ def test_without_words_it_trains_tau3_on_four_headless_engines(
     assert options == {"terminal": "auto"}
     assert (settings.checkpoint_settings.resume, settings.checkpoint_settings.force) == (False, False)
     assert capsys.readouterr().out == "", "what a run has to say, its recorders say"
+
+
+def stored(settings: RunSettings) -> None:
+    """A run that is there, of which nothing but its settings is."""
+    Path("results", "tau3").mkdir(parents=True)
+    Path("results", "tau3", "configuration.yaml").write_text(dump_settings(settings))
 
 
 def test_every_flag_arrives(training: Any) -> None:
@@ -49,25 +57,19 @@ def test_every_flag_arrives(training: Any) -> None:
     assert training.calls[-1][2]["terminal"] == "quiet"
 
 
-def test_the_exit_code_is_the_reports(training: Any) -> None:
+def test_the_exit_code_is_the_reports_and_its_output_that_of_recorders(
+    training: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     training.report.exit_code = 2
-    assert main(["parallel"]) == 2
-
-
-@pytest.mark.parametrize("flag", ["--quiet", "--json"])
-def test_quiet_and_json_leave_stdout_alone(training: Any, flag: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["parallel", flag]) == 0
+    assert main(["parallel", "--json"]) == 2
     assert capsys.readouterr().out == ""
-    assert training.calls[0][2]["terminal"] == flag.removeprefix("--")
+    assert training.calls[0][2]["terminal"] == "json"
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         ("--pairs -3", "--pairs must be at least 1, not -3"),
-        ("--pairs many", "--pairs must be a whole number such as 64 or 1e4, not 'many'"),
-        ("--max-concurrent 0", "--max-concurrent must be at least 1, not 0"),
-        ("--agents 0", "--agents must be at least 1, not 0"),
         ("--max-steps 0", "--max-steps must be at least 1, not 0"),
         ("--seed -2", "--seed must be at least -1, not -2"),
         ("--base-port 99999", "--base-port must be at most 65535, not 99999"),
@@ -83,22 +85,18 @@ def test_quiet_and_json_leave_stdout_alone(training: Any, flag: str, capsys: pyt
     ],
 )
 def test_bad_input_is_one_sentence_and_nothing_starts(
-    training: Any, words: str, sentence: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    training: Any, words: str, sentence: str, refused: Refused, tmp_path: Path
 ) -> None:
-    assert main(["parallel", *words.split()]) == 2
-    err = capsys.readouterr().err
-    assert err.startswith(f"error: {sentence}")
-    assert err.count("\n") == 1
+    assert refused(f"parallel {words}").startswith(f"error: {sentence}")
     assert training.calls == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_mistake_in_the_file_names_file_and_line(training: Any, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("training")
+def test_a_mistake_in_the_file_names_file_and_line(refused: Refused, capsys: pytest.CaptureFixture[str]) -> None:
     Path("mine.yaml").write_text("behaviors:\n  TauAgent:\n    max_step: 5\n")
-    assert main(["parallel", "mine.yaml"]) == 2
-    assert capsys.readouterr().err == (
-        "error: mine.yaml:3: behaviors.TauAgent.max_step: unknown key; did you mean max_steps?\n"
-    )
+    said = "error: mine.yaml:3: behaviors.TauAgent.max_step: unknown key; did you mean max_steps?"
+    assert refused("parallel mine.yaml") == said
     assert main(["parallel", "mine.yaml", "--lenient"]) == 0
     assert "behaviors.TauAgent.max_step: unknown key, ignored" in capsys.readouterr().err
 
@@ -124,9 +122,7 @@ def test_force_resume_and_inference_without_an_id_mean_the_latest_run(training: 
 @pytest.mark.parametrize("words", [[], ["--run-id", "tau3"]])
 def test_resume_goes_on_with_the_settings_of_the_run(training: Any, words: list[str]) -> None:
     assert main(["parallel", "--pairs", "2", "--seed", "11", "--env", "a/build", "--force"]) == 0
-    folder = Path("results", "tau3")
-    folder.mkdir(parents=True)
-    (folder / "configuration.yaml").write_text(dump_settings(training.settings))
+    stored(training.settings)
     assert main(["parallel", "--resume", "--max-steps", "9", *words]) == 0
     settings = training.settings
     assert (settings.tau.pairs, settings.env_settings.seed) == (2, 11)
@@ -142,18 +138,17 @@ def test_the_editor_takes_one_pair_and_engines_that_join_have_one_each_whatever_
     assert main(["parallel", "--env", "editor", "--agents", "12"]) == 0
     settings = training.settings
     assert (settings.env_settings.env_path, settings.tau.pairs, settings.tau.agents) == (None, 1, 12)
-    folder = Path("results", "tau3")
-    folder.mkdir(parents=True)
-    (folder / "configuration.yaml").write_text(dump_settings(training.settings))
+    stored(training.settings)
     assert main(["parallel", "--resume"]) == 0
     assert training.settings.env_settings.env_path is None, "a resumed run stays with the editor"
 
 
 def test_what_the_file_says_counts_unless_a_flag_says_otherwise(training: Any) -> None:
     text = "env_settings: {env_path: a/build, seed: 5}\ncheckpoint_settings: {run_id: mine, force: true}\n"
-    Path("mine.yaml").write_text(f"behaviors: {{A: {{}}}}\ntau: {{pairs: 3}}\n{text}")
+    Path("mine.yaml").write_text(f"behaviors: {{A: {{}}}}\ntau: {{pairs: 3}}\ndebug: true\n{text}")
     assert main(["parallel", "mine.yaml", "--seed", "-1"]) == 0
     settings = training.settings
+    assert logging.getLogger("tau_trainer").level == logging.DEBUG
     assert (settings.env_settings.env_path, settings.tau.pairs) == ("a/build", 3)
     assert (settings.checkpoint_settings.run_id, settings.checkpoint_settings.force) == ("mine", True)
     assert settings.env_settings.seed != 5 or settings.env_settings.seed >= 0
@@ -172,21 +167,6 @@ def test_a_plain_mlagents_file_gets_pairs(training: Any, capsys: pytest.CaptureF
     assert main(["parallel", "many.yaml", "--pairs", "2"]) == 0
     assert training.settings.tau.pairs == 2
     assert "num_envs (3) is ignored; tau.pairs (--pairs) is 2" in capsys.readouterr().err
-
-
-def test_the_settings_written_beside_a_run_load_back_equal(training: Any) -> None:
-    assert main(["parallel", "--pairs", "2", "--credit", "aggregate"]) == 0
-    Path("configuration.yaml").write_text(dump_settings(training.settings))
-    assert load_settings("configuration.yaml") == training.settings
-    assert load_settings(find_config("tau3")) != training.settings
-
-
-def test_debug_in_the_file_counts(training: Any) -> None:
-    import logging
-
-    Path("mine.yaml").write_text("behaviors: {A: {}}\ndebug: true\n")
-    assert main(["parallel", "mine.yaml"]) == 0
-    assert logging.getLogger("tau_trainer").level == logging.DEBUG
 
 
 def test_data_of_ones_own_take_the_file_that_follows_them(training: Any) -> None:

@@ -17,6 +17,7 @@ from tau_trainer.cli import main
 from tau_trainer.cli.train import sweep as command
 from tau_trainer.search.member import TrialReport
 from tau_trainer.settings import load_settings
+from tests.cli.conftest import Refused
 
 RATE = "hyperparameters.learning_rate"
 FILE = f"""
@@ -28,8 +29,7 @@ sweep: {{trials: 2, space: {{{RATE}: {{loguniform: [1e-5, 1e-2]}}}}}}
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _file(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "find_spec", lambda name: SimpleNamespace())
     Path("pole.yaml").write_text(FILE)
 
@@ -176,18 +176,14 @@ def test_pairs_play_the_engine_that_parallel_would(tuned: Tuned) -> None:
         ),
     ],
 )
-def test_what_is_refused_before_anything_begins(
-    words: str, said: str, tuned: Tuned, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words.split()) == 2
-    assert said in capsys.readouterr().err
+def test_what_is_refused_before_anything_begins(words: str, said: str, tuned: Tuned, refused: Refused) -> None:
+    assert said in refused(words)
     assert tuned.calls == []
     assert not Path("results").exists()
 
 
-def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
     monkeypatch.setattr(command, "find_spec", lambda name: None if name == "pandas" else SimpleNamespace())
-    assert main(["sweep", "pole.yaml"]) == 2
     said = "needs Ray Tune, and pandas is missing; install it with: pip install 'tau-trainer[sweep]'"
-    assert said in capsys.readouterr().err
+    assert said in refused("sweep pole.yaml")
     assert not Path("results").exists()

@@ -8,16 +8,16 @@ import pytest
 
 from tau_trainer.cli import main
 from tau_trainer.settings.loading import load_settings
+from tests.cli.conftest import Refused
 from tests.settings.test_upgrading import CURRICULA, PPO_016
 
 FLAT = "# Mine.\nBall:\n  trainer: ppo\n  batch_size: 64  # small\n  hidden_units: 32\n"
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "old.yaml").write_text(FLAT)
-    return tmp_path
+def folder(elsewhere: Path) -> Path:
+    (elsewhere / "old.yaml").write_text(FLAT)
+    return elsewhere
 
 
 def names(folder: Path) -> set[str]:
@@ -38,12 +38,10 @@ def test_the_result_stands_beside_the_file(folder: Path, capsys: pytest.CaptureF
     assert names(folder) == {"old.yaml", "old-upgraded.yaml"}
 
 
-def test_a_result_that_is_there_already_is_not_overwritten_unasked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_result_that_is_there_already_is_not_overwritten_unasked(refused: Refused) -> None:
     Path("old-upgraded.yaml").write_text("mine")
-    assert main(["upgrade", "old.yaml"]) == 2
-    assert capsys.readouterr().err == (
-        "error: --output old-upgraded.yaml: already exists; choose another name, or add --force\n"
-    )
+    said = "error: --output old-upgraded.yaml: already exists; choose another name, or add --force"
+    assert refused("upgrade old.yaml") == said
     assert Path("old-upgraded.yaml").read_text() == "mine"
     assert main(["upgrade", "old.yaml", "--force"]) == 0
     assert Path("old-upgraded.yaml").read_text() != "mine"
@@ -62,10 +60,9 @@ def test_in_place_keeps_what_was(folder: Path, capsys: pytest.CaptureFixture[str
     assert names(folder) == {"old.yaml", "old.yaml.bak"}
 
 
-def test_in_place_does_not_lose_an_earlier_copy(capsys: pytest.CaptureFixture[str]) -> None:
+def test_in_place_does_not_lose_an_earlier_copy(refused: Refused) -> None:
     Path("old.yaml.bak").write_text("earlier")
-    assert main(["upgrade", "old.yaml", "--in-place"]) == 2
-    assert "old.yaml.bak: already exists" in capsys.readouterr().err
+    assert "old.yaml.bak: already exists" in refused("upgrade old.yaml --in-place")
     assert (Path("old.yaml").read_text(), Path("old.yaml.bak").read_text()) == (FLAT, "earlier")
 
 
@@ -79,9 +76,8 @@ def test_several_files_become_the_one_that_is_named(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out.endswith("stay in trainer.yaml, lessons.yaml\n")
 
 
-def test_the_remedy_that_learn_names_works(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["learn", "old.yaml", "--env", "x"]) == 2
-    remedy = capsys.readouterr().err.strip().split("tau-train ")[1]
+def test_the_remedy_that_learn_names_works(refused: Refused) -> None:
+    remedy = refused("learn old.yaml --env x").split("tau-train ")[1]
     assert main(remedy.split()) == 0
     assert load_settings("old-upgraded.yaml").behaviors["Ball"].hyperparameters.batch_size == 64
 
@@ -103,15 +99,11 @@ def test_the_remedy_that_learn_names_works(capsys: pytest.CaptureFixture[str]) -
     ],
 )
 def test_bad_input_is_one_sentence_and_nothing_is_written(
-    words: str, sentence: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    words: str, sentence: str, folder: Path, refused: Refused
 ) -> None:
     Path("broken.yaml").write_text("A: {trainer: ppo")
     Path("wrong.yaml").write_text("A: {trainer: ppo, batch_size: many}")
     Path("gone.yaml").write_text("A: {trainer: imitation}")
     before = {path: path.read_bytes() for path in folder.iterdir()}
-    assert main(["upgrade", *words.split()]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith(f"error: {sentence}")
-    assert err.count("\n") == 1
+    assert refused(f"upgrade {words}").startswith(f"error: {sentence}")
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
