@@ -115,7 +115,7 @@ def test_a_comment_behind_code_makes_no_line_longer(module: house.Module) -> Non
 def test_parameters_are_what_a_caller_gives_and_names_are_of_the_function_that_binds_them(
     module: house.Module,
 ) -> None:
-    found = {function.name: (house.parameters(function), house.bound(function)) for function in module.functions()}
+    found = {function.name: (house.parameters(function), house.bound(function)) for function in module.functions}
     assert found["__init__"] == (3, {"self", "a", "b", "c"})
     assert found["work"] == (1, {"self", "own", "text"})
     assert found["inner"] == (1, {"one", "told"})
