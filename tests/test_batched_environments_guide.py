@@ -60,14 +60,14 @@ def test_a_mistake_is_told_as_the_guide_shows(
 
 
 def test_it_is_its_twin(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = "check-env crossing:Crossing --against crossing_numpy:Twin --steps 60 limit=12 frogs=4".split()
-    assert main(words) == 0
+    words = "check-env crossing:Crossing --against crossing_numpy:Twin --steps 60 limit=12 frogs=4"
+    assert main(words.split()) == 0
     assert "equal to crossing_numpy:Twin, within 0.0001" in capsys.readouterr().out
     twin = (folder / "crossing_numpy.py").read_text()
     # another size: Python takes old bytecode for a file that is as long and was written in the same second
     (folder / "crossing_numpy.py").write_text(twin.replace("(0, 1, -1)", "(0, 1, -20)"))
     sys.modules.pop("crossing_numpy")
-    assert main(words) == 1
+    assert main(words.split()) == 1
     assert re.search(r"step \d+, copy \d(, agent frog_\d)?: ", capsys.readouterr().out)
 
 

@@ -101,24 +101,15 @@ def hashes(folder: Path) -> dict[str, str]:
 
 def test_a_broken_engine_costs_its_own_open_trajectories_only(tmp_path: Path) -> None:
     """One of two engines of four agents crashes. Other faults end in the same way: tests/envs/test_engines.py."""
-    happened = str(tmp_path / "happened")
+    once = str(tmp_path / "happened")
     given: dict[str, Any] = {
         "behaviors__3DBall__max_steps": 600,
         "env_settings__env_path": "headless:faulty",
         "env_settings__num_envs": 2,
-        "env_settings__env_args": [
-            "--agents",
-            "4",
-            "--fault-after",
-            "20",
-            "--fault",
-            "crash",
-            "--fault-once",
-            happened,
-        ],
+        "env_settings__env_args": ["--agents", "4", "--fault", "crash", "--fault-after", "20", "--fault-once", once],
     }
     report = train(settings_of("3DBall.yaml", tmp_path / "results", **given), "learn")
-    assert Path(happened).exists()
+    assert Path(once).exists()
     assert (report.outcome, report.exit_code) == ("completed", 0)
     assert sorted(pair.restarts for pair in report.pairs) == [0, 1]
     assert report.decisions >= 600

@@ -55,8 +55,9 @@ def learn(site: Path, config: dict[str, Any], *words: str) -> Path:
     """`tau-train learn` with the package installed; the folder of the run."""
     file, results = site.parent / "config.yaml", site.parent / "results"
     file.write_text(yaml.safe_dump(config))
-    given = "--run-id run --seed 1 --set collection.learner=thread --set collection.deterministic=true".split()
-    assert main(["learn", str(file), "--quiet", "--results-dir", str(results), *given, *words]) == 0
+    given = ["--quiet", "--run-id", "run", "--seed", "1", "--results-dir", str(results)]
+    given += ["--set", "collection.learner=thread", "--set", "collection.deterministic=true"]
+    assert main(["learn", str(file), *given, *words]) == 0
     return results / "run"
 
 
