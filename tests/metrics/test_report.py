@@ -36,13 +36,11 @@ def test_golden(result: RunReport, console: Consoles, text_of: TextOf) -> None:
     target = console(80, 30)
     target.print(ResultView(result))
     assert text_of(target).replace("\\", "/") == GOLDEN
-
-
-def test_without_unicode_it_is_ascii(result: RunReport, console: Consoles, text_of: TextOf) -> None:
-    target = console(60, 30, ascii_only=True)
-    target.print(ResultView(result))
-    assert text_of(target).isascii()
-    assert "The policy beats every baseline." in text_of(target)
+    plain = console(60, 30, ascii_only=True)
+    plain.print(ResultView(result))
+    assert text_of(plain).isascii()
+    assert "The policy beats every baseline." in text_of(plain)
+    assert list(result_lines(replace(result, evaluation=None)))[1] == "policy: not evaluated"
 
 
 def test_a_run_without_evaluation_reports_its_behaviors(result: RunReport, console: Consoles, text_of: TextOf) -> None:
@@ -98,8 +96,3 @@ def test_results_of_self_play_are_a_table(result: RunReport, console: Consoles, 
     assert title in text_of(target)
     rows = [line.strip("│ ").split("  ") for line in text_of(target).splitlines()]
     assert any(row[0] == "snapshot at 20,000" and "49.0 % to 94.3 %" in row[-1] for row in rows)
-
-
-def test_missing_scores_are_said_to_be_missing(result: RunReport) -> None:
-    lines = list(result_lines(replace(result, evaluation=None)))
-    assert lines[1] == "policy: not evaluated"

@@ -108,15 +108,14 @@ def test_max_rows_overrides_the_height(snapshot: Snapshots, show: Show) -> None:
     assert "\n│   29  " in text
 
 
-def test_a_console_without_unicode_gets_ascii(snapshot: Snapshots, show: Show) -> None:
+def test_a_console_without_unicode_and_legacy_windows_get_ascii(
+    snapshot: Snapshots, show: Show, console: Consoles
+) -> None:
     text = show(RunView(snapshot(50)), 80, 20, ascii_only=True)
     assert text.isascii()
     assert "... and" in text
     assert "####" in text
     assert "?" not in text
-
-
-def test_legacy_windows_gets_ascii(snapshot: Snapshots, console: Consoles) -> None:
     target = console(80, 20)
     options = target.options.copy()
     options.legacy_windows = True
@@ -124,7 +123,7 @@ def test_legacy_windows_gets_ascii(snapshot: Snapshots, console: Consoles) -> No
     assert "".join(segment.text for line in lines for segment in line).isascii()
 
 
-def test_unknown_values_are_dashes(show: Show) -> None:
+def test_unknown_values_are_dashes_and_unknown_usage_is_left_out(show: Show) -> None:
     run = RunSnapshot("r", "parallel", pairs=(PairMetrics(0, PairState.PREPARING),), columns=("success",))
     text = show(RunView(run), 80, 20)
     assert "left -" in text
@@ -133,6 +132,12 @@ def test_unknown_values_are_dashes(show: Show) -> None:
     assert " all " not in text
     row = next(line for line in text.splitlines() if "Preparing" in line)
     assert row.split() == ["│", "0", "Preparing", "0", "-", "-", "0.0", "│"]
+    text = show(RunView(RunSnapshot("r", "batch", usage=Usage(0.96), time_shares={"acting": 0.254})), 80, 20)
+    assert "│ time: acting 25 % · CPU 1.0 cores  " in text
+    assert "memory" not in text
+    assert "│ policy updates 0, taking 0.0 s  " in text
+    assert "behind" not in text, "nothing acts apart from the learner"
+    assert "engines" not in text
 
 
 def test_learn_has_a_row_for_each_engine_with_its_lowest_and_highest_reward(snapshot: Snapshots, show: Show) -> None:
@@ -152,27 +157,8 @@ def test_learn_has_a_row_for_each_engine_with_its_lowest_and_highest_reward(snap
     assert "0  Training   ▁█▇             " in narrow, "the curve alone, where there is no room for more"
 
 
-def test_usage_that_is_unknown_is_left_out(show: Show) -> None:
-    text = show(RunView(RunSnapshot("r", "batch", usage=Usage(0.96), time_shares={"acting": 0.254})), 80, 20)
-    assert "│ time: acting 25 % · CPU 1.0 cores  " in text
-    assert "memory" not in text
-    assert "│ policy updates 0, taking 0.0 s  " in text
-    assert "behind" not in text, "nothing acts apart from the learner"
-    assert "engines" not in text
-
-
-def test_learn_shows_behaviors(snapshot: Snapshots, show: Show) -> None:
-    text = show(RunView(snapshot(1, "learn")), 100, 30)
-    assert "TauAgent · step 1,000 / 2,000 · 3 episodes · mean reward 0.700" in text
-
-
 def test_a_run_id_is_not_markup(show: Show) -> None:
     assert "[bold]x[/red]" in show(RunView(RunSnapshot("[bold]x[/red]", "parallel")), 80, 20)
-
-
-def test_rendering_is_pure(snapshot: Snapshots, show: Show) -> None:
-    view = RunView(snapshot())
-    assert show(view, 80, 30) == show(view, 80, 30)
 
 
 def test_merging_weights_by_decisions() -> None:

@@ -43,27 +43,16 @@ def test_modes(
     mode: TerminalMode, terminal: bool, kind: type, console: Consoles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    recorder = terminal_recorder(mode, console=console(terminal=terminal), stream=io.StringIO())
+    stream = io.StringIO()
+    recorder = terminal_recorder(mode, console=console(terminal=terminal), stream=stream)
     assert type(recorder) is kind
+    recorder.on_event(Event("note", 0.0))
+    assert stream.getvalue().startswith('{"type":"event"') == (mode == "json")
 
 
 def test_a_dumb_terminal_gets_plain_lines(console: Consoles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     assert isinstance(terminal_recorder(console=console(terminal=True)), PlainLines)
-
-
-def test_json_goes_to_the_stream(result: RunReport) -> None:
-    stream = io.StringIO()
-    with MetricsHub([terminal_recorder("json", stream=stream)]) as hub:
-        hub.result(result)
-    assert stream.getvalue().startswith('{"type":"result","schema":1,"run_id":"tau-01"')
-
-
-def test_quiet_writes_errors_to_stderr(result: RunReport, capsys: pytest.CaptureFixture[str]) -> None:
-    with MetricsHub([terminal_recorder("quiet")]) as hub:
-        hub.warning("engine 3 crashed")
-        hub.result(result)
-    assert capsys.readouterr() == ("", "[ERROR] pair 2: the engine exited by itself\n")
 
 
 class Times:
@@ -192,17 +181,16 @@ def test_golden(console: Consoles, text_of: TextOf, result: RunReport, terminal:
     assert text_of(target).replace("\\", "/") == GOLDEN
 
 
-def test_quiet_shows_nothing_but_errors(console: Consoles, text_of: TextOf, result: RunReport) -> None:
-    target = console()
-    run(QuietLines(target), result)
-    assert text_of(target).splitlines() == ["[ERROR] pair 2: the engine exited by itself"]
-
-
 def test_what_the_console_cannot_write_becomes_a_question_mark(console: Consoles, text_of: TextOf) -> None:
     target = console(ascii_only=True)
     with MetricsHub([PlainLines(target)]) as hub:
         hub.warning("Übung")
     assert text_of(target) == "[WARNING] ?bung\n"
+
+
+def test_quiet_writes_nothing_but_errors_to_stderr(result: RunReport, capsys: pytest.CaptureFixture[str]) -> None:
+    run(terminal_recorder("quiet"), result)
+    assert capsys.readouterr() == ("", "[ERROR] pair 2: the engine exited by itself\n")
 
 
 @pytest.mark.parametrize("mode", ["plain", "json"])
