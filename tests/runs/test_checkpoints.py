@@ -62,13 +62,6 @@ def test_the_manifest_describes_the_file(tmp_path: Path) -> None:
     assert head["created"].endswith("+00:00")
 
 
-def test_later_changes_of_a_tensor_do_not_matter(tmp_path: Path) -> None:
-    weight = np.zeros(3)
-    path = save_checkpoint(tmp_path, 1, {"w": weight}, {}, 5)
-    weight += 1
-    assert load_checkpoint(path).tensors["w"].tolist() == [0.0, 0.0, 0.0]
-
-
 def test_the_oldest_are_removed(tmp_path: Path) -> None:
     for step in range(1, 8):
         _save(tmp_path, step, keep=3)
@@ -76,27 +69,20 @@ def test_the_oldest_are_removed(tmp_path: Path) -> None:
     assert _names(tmp_path) == ["Other-6", "Other-7", "Tau-5", "Tau-6", "Tau-7"]
 
 
-@pytest.mark.parametrize("keep", [0, -1])
-def test_all_are_kept_where_asked_for(tmp_path: Path, keep: int) -> None:
+def test_all_are_kept_where_asked_for(tmp_path: Path) -> None:
     for step in range(8):
-        _save(tmp_path, step, keep=keep)
+        _save(tmp_path, step, keep=-(step % 2))
     assert len(_names(tmp_path)) == 8
 
 
-def test_the_newest_stays_even_when_its_step_is_lower(tmp_path: Path) -> None:
+def test_the_newest_stays_even_when_its_step_is_lower_and_takes_the_place_of_the_same_step(tmp_path: Path) -> None:
     _save(tmp_path, 500)
-    newest = _save(tmp_path, 100, keep=1)
-    assert _names(tmp_path) == ["Tau-100"]
+    for _ in range(3):
+        newest = _save(tmp_path, 100, keep=1)
+        assert len(scan(tmp_path, "Tau")) == 1
     latest = latest_checkpoint(tmp_path, "Tau").checkpoint
     assert latest is not None
-    assert latest.path == newest
-
-
-def test_the_same_step_again_takes_the_place_of_the_first(tmp_path: Path) -> None:
-    for _ in range(3):
-        newest = _save(tmp_path, 10)
-    assert len(scan(tmp_path, "Tau")) == 1
-    assert load_checkpoint(newest).step == 10
+    assert (latest.path, latest.step) == (newest, 100)
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])
@@ -115,9 +101,6 @@ def test_what_cannot_be_stored_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="steps count from 0"):
         save_checkpoint(tmp_path, -1, {}, {}, 5)
     assert _names(tmp_path) == []
-
-
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CheckpointError, match="choose another --results-dir"):
         _save(tmp_path / "file", 1)
