@@ -66,16 +66,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     results = tmp_path_factory.mktemp("results")
     numbers = {"batch_size": 16, "buffer_size": 64, "learning_rate": 0.01, "num_epoch": 8}
     words = [word for key, value in numbers.items() for word in ("--set", f"behaviors.*.hyperparameters.{key}={value}")]
-    memory = [
-        "--set",
-        "behaviors.*.trainer_type=ppo",
-        "--set",
-        "collection.learner=thread",
-        "--set",
-        "behaviors.*.network_settings.memory={sequence_length: 8, memory_size: 8}",
-    ]
+    words += ["--set", "behaviors.*.network_settings.memory={sequence_length: 8, memory_size: 8}"]
     flags = f"--env gym:Sketch-v0 --max-steps 600 --num-areas 4 --seed 1 --run-id seen --results-dir {results} --quiet"
-    assert main(["learn", *flags.split(), *words, *memory]) == 0
+    chosen = "--set behaviors.*.trainer_type=ppo --set collection.learner=thread"
+    assert main(["learn", *flags.split(), *chosen.split(), *words]) == 0
     return results / "seen"
 
 

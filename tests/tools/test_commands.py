@@ -45,11 +45,8 @@ def test_train_is_the_main_job_with_four_pairs(calls: list[list[str]]) -> None:
     assert commands.main(["train", "--seed", "3"]) == 0
     assert Path(calls[0][0]).stem == "tau-train"
     assert calls[0][1:] == ["parallel", "--pairs", "4", "--seed", "3"]
-
-
-@pytest.mark.parametrize("chosen", [["--pairs", "2"], ["--pairs=2"]])
-def test_train_respects_the_users_pairs(chosen: list[str]) -> None:
-    assert commands.train_arguments(chosen) == ["parallel", *chosen]
+    for chosen in (["--pairs", "2"], ["--pairs=2"]):
+        assert commands.train_arguments(chosen) == ["parallel", *chosen]
 
 
 OURS = ["pytest", "-p", "tools._bootstrap.plugin"]
@@ -81,14 +78,13 @@ def test_test_runs_every_gate_and_pytest_last(
     "own",
     [["-n", "3"], ["-n0"], ["--numprocesses=1"], ["--pdb"], ["--collect-only"], ["-p", "no:xdist"], ["-pno:xdist"]],
 )
-def test_arguments_may_ask_for_other_workers_or_for_none(two_cores: None, own: list[str]) -> None:
+def test_arguments_may_ask_for_other_workers_or_for_none_and_one_core_makes_none(
+    monkeypatch: pytest.MonkeyPatch, two_cores: None, own: list[str]
+) -> None:
     assert commands._workers(["-q", *own]) == []
     assert commands._workers(["-q", "tests/new", "-k", "net"]) == THREE
-
-
-def test_one_core_makes_no_workers(monkeypatch: pytest.MonkeyPatch, two_cores: None) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {3}, raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
     assert commands._workers([]) == []
 
 

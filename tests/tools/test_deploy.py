@@ -24,7 +24,6 @@ DEPLOY = ROOT / "tools" / "deploy"
 KINDS = pytest.mark.parametrize("kind", ["cluster", "job"])
 posix = pytest.mark.skipif(os.name == "nt", reason="a bash script")
 
-TEMPLATE = {"metadata", "spec"}
 KEYS = {
     "RayCluster": {"rayVersion", "authOptions", "headGroupSpec", "workerGroupSpecs"},
     "RayJob": {

@@ -79,23 +79,17 @@ def test_no_row_that_is_reported_is_in_a_set_that_settings_are_chosen_by() -> No
     assert not reported & seen
 
 
-class _AskedError(Exception):
-    pass
-
-
-@pytest.mark.parametrize(("flags", "tuning"), [([], False), (["--tuning"], True)])
-def test_the_command_holds_out_what_chooses_settings_if_it_is_told_to(
-    flags: list[str], tuning: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_holds_out_what_chooses_settings_if_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
     def asked(answers: int, seed: int, tuning: bool) -> None:
-        raise _AskedError(answers, seed, tuning)
+        raise AssertionError(answers, seed, tuning)
 
     monkeypatch.setattr(own_data, "dataset", asked)
-    words = ["--answers", "26", "--seeds", "11", "--encoder", "hashing", *flags]
-    monkeypatch.setattr("sys.argv", ["own_data", *words])
-    with pytest.raises(_AskedError) as found:
-        own_data.main()
-    assert found.value.args == (26, 11, tuning)
+    for flags, tuning in ([], False), (["--tuning"], True):
+        words = ["own_data", "--answers", "26", "--seeds", "11", "--encoder", "hashing", *flags]
+        monkeypatch.setattr("sys.argv", words)
+        with pytest.raises(AssertionError) as found:
+            own_data.main()
+        assert found.value.args == (26, 11, tuning)
 
 
 def test_what_a_run_was_worth() -> None:
