@@ -61,6 +61,9 @@ def test_pairs_that_do_not_fit_are_one_row(snapshot: Snapshots, show: Show) -> N
     assert f"… and {hidden} more: {hidden - 1} Training, 1 Failed" in more
     assert f"{1000 * hidden:,d}" in more
     assert "200,000" in next(line for line in text.splitlines() if " all " in line)
+    text = show(RunView(snapshot(30), max_rows=30), 80, 10)
+    assert "more" not in text, "whatever the height"
+    assert "\n│   29  " in text
 
 
 def test_pairs_that_run_or_failed_stand_first(show: Show) -> None:
@@ -100,12 +103,6 @@ def test_a_pair_on_a_node_says_which(show: Show) -> None:
     assert "0  Training on local-2, 1 restart " in text
     assert "1  Training on local-1 " in text
     assert "2  Completed " in text
-
-
-def test_max_rows_overrides_the_height(snapshot: Snapshots, show: Show) -> None:
-    text = show(RunView(snapshot(30), max_rows=30), 80, 10)
-    assert "more" not in text
-    assert "\n│   29  " in text
 
 
 def test_a_console_without_unicode_and_legacy_windows_get_ascii(

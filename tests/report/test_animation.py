@@ -174,7 +174,9 @@ def test_what_cannot_be_drawn_is_one_sentence(env: str, target: str, said: str, 
     assert not list(tmp_path.iterdir())
 
 
-def test_an_extra_that_is_missing_is_named(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_extra_or_a_renderer_that_is_missing_is_named(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     load = builtins.__import__
 
     def without(name: str, *rest: Any) -> Any:
@@ -186,8 +188,6 @@ def test_an_extra_that_is_missing_is_named(run: Path, tmp_path: Path, monkeypatc
     with pytest.raises(SettingsError, match=r"an MP4 needs imageio-ffmpeg.*pip install 'tau-trainer\[video\]'"):
         animate(run, "gym:Sketch-v0", tmp_path / "a.mp4")
 
-
-def test_a_renderer_that_is_missing_is_named(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def render(self: Any) -> Any:
         raise gymnasium.error.DependencyNotInstalled("pygame is not installed, run `pip install pygame`")
 

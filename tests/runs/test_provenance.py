@@ -98,6 +98,7 @@ def test_nothing_raises_when_nothing_can_be_found_out(monkeypatch: pytest.Monkey
     monkeypatch.setattr(Path, "cwd", fail)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: (_ for _ in ()).throw(OSError("no")))
     found = provenance(1)
+    monkeypatch.undo()
     assert found["command"] == sys.argv, "this process's by default"
     assert found["git"] is None
     assert found["working_directory"] is None

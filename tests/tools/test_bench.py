@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.waiting import HANG_S
+from tests.waiting import HANG_S, until_gone
 from tools._bootstrap.progress import SetupError
 from tools.bench import __main__ as driver
 from tools.bench import (
@@ -55,21 +55,14 @@ def program(folder: Path, end_after: int = -1, code: int = 0) -> list[str]:
     return [sys.executable, "-c", PROGRAM, str(folder), str(end_after), str(code)]
 
 
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 @posix
 def test_a_run_counts_every_engine_to_its_time_or_goal_and_leaves_no_process(tmp_path: Path) -> None:
     played = running.play([program(tmp_path), program(tmp_path)], tmp_path, 2, 0.6)
     assert len(played.timeline.engines) == 2
     assert played.started < played.ready < played.ended
     assert played.timeline.rate(played.ready, played.timeline.end()) > 100
-    assert not any(alive(engine.pid) for engine in played.timeline.engines)
+    for engine in played.timeline.engines:
+        until_gone(engine.pid)
     (tmp_path / "goal").mkdir()
     enough = running.play(
         [program(tmp_path / "goal")], tmp_path / "goal", 1, 1000.0, lambda timeline: timeline.total(time.time()) >= 60
