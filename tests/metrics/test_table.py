@@ -77,7 +77,7 @@ def test_pairs_that_run_or_failed_stand_first(show: Show) -> None:
     assert [int(number) for number in shown] == [3, 5, 6, 2, 7, 1, 0, 4]
 
 
-def test_a_pair_that_failed_says_why_and_one_that_was_restarted_how_often(show: Show) -> None:
+def test_a_pair_says_why_it_failed_how_often_it_was_restarted_and_where_it_plays(show: Show) -> None:
     error = "engine 0 exited with exit code 70"
     pairs = (
         PairMetrics(0, PairState.FAILED, error=error),
@@ -91,18 +91,10 @@ def test_a_pair_that_failed_says_why_and_one_that_was_restarted_how_often(show: 
         assert "Training, 1 restart " in text
         assert "Failed: engine 0" in text
         assert (f"Failed: {error}" in text, "1,234" in text, "50.0 %" in text) == (whole,) * 3
-
-
-def test_a_pair_on_a_node_says_which(show: Show) -> None:
-    pairs = (
-        PairMetrics(0, PairState.TRAINING, node="local-2", restarts=1),
-        PairMetrics(1, PairState.TRAINING, node="local-1"),
-        PairMetrics(2, PairState.COMPLETED, node="local-1"),
-    )
+    pairs = (replace(pairs[2], node="local-2"), PairMetrics(3, PairState.COMPLETED, node="local-1"))
     text = show(RunView(RunSnapshot("run", "learn", pairs=pairs)), 100, 30)
-    assert "0  Training on local-2, 1 restart " in text
-    assert "1  Training on local-1 " in text
-    assert "2  Completed " in text
+    assert "2  Training on local-2, 1 restart " in text
+    assert "3  Completed " in text
 
 
 def test_a_console_without_unicode_and_legacy_windows_get_ascii(
@@ -182,9 +174,6 @@ def test_behaviors_show_length_of_episodes_and_gradient_steps_where_they_are_tol
     assert "0.13 gradient steps a decision" in text
     assert text.count("gradient steps") == 1
     assert "5 environment steps/s" in text
-
-
-def test_a_run_from_recordings_counts_gradient_steps(show: Show) -> None:
     learns = RunSnapshot("r", "learn", decisions=400, unit="gradient steps", decisions_per_second=70.0)
     text = show(RunView(learns), 100, 30)
     assert "400 gradient steps" in text

@@ -157,11 +157,8 @@ def test_shares_of_time_are_of_play_and_of_learners() -> None:
     timers.part("learners").part("B").total = 2.0
     assert time_shares(timers, 10.0) == {**shares, "learning": 0.4}
     assert time_shares(timers, 2.0)["learning"] == 1.0
-
-
-def test_shares_of_time_of_a_population_take_turns() -> None:
-    timers = Timer()
+    population = Timer()
     phases = {"act and step": 5.0, "count": 1.0, "learn": 3.0, "policies and validation": 1.0}
     for name, seconds in phases.items():
-        timers.part("population").part(name).total = seconds
-    assert time_shares(timers, 10.0) == {"game and acting": 0.6, "learning": 0.3, "validation": 0.1}
+        population.part("population").part(name).total = seconds
+    assert time_shares(population, 10.0) == {"game and acting": 0.6, "learning": 0.3, "validation": 0.1}

@@ -104,7 +104,9 @@ def test_runs_of_different_kinds_have_a_panel_each_and_keep_their_colours(
     )
 
 
-def test_a_run_that_is_left_out_is_named(runs: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_that_is_left_out_is_named_and_behaviors_without_room_are_counted(
+    runs: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     silent = write_log(tmp_path / "silent", A_loss=[1, 2])
     [axes] = draw_runs([runs[3], silent]).axes
     assert labels(axes) == ["other"]
@@ -112,12 +114,8 @@ def test_a_run_that_is_left_out_is_named(runs: list[Path], tmp_path: Path, caplo
     assert [record.getMessage() for record in caplog.records] == [
         "the log of 'silent' has no reward yet, so the picture leaves it out"
     ]
-
-
-def test_behaviors_without_room_are_counted(tmp_path: Path) -> None:
     crowd = write_log(tmp_path / "crowd", **{f"B{number}_reward": [1.0, 2.0] for number in range(14)})
-    [axes] = draw_runs([crowd]).axes
-    legend = axes.get_legend()
+    legend = draw_runs([crowd]).axes[0].get_legend()
     assert legend is not None
     assert "2 behaviors more are in log.jsonl" in [text.get_text() for text in legend.get_texts()]
 

@@ -18,7 +18,6 @@ import torch
 
 import tau_trainer
 from tau_trainer.errors import CheckpointError, NonFiniteError
-from tau_trainer.runs import checkpoints
 from tau_trainer.runs.checkpoint_index import digest_of, scan
 from tau_trainer.runs.checkpoints import latest_checkpoint, load_checkpoint, save_checkpoint
 from tests.waiting import HANG_S
@@ -147,11 +146,6 @@ def test_the_disk_has_all_of_it_before_it_gets_its_name(tmp_path: Path, monkeypa
 # Damage: every fault is refused, and the previous checkpoint takes over.
 
 
-def _truncate(path: Path) -> None:
-    file = path / "tensors.safetensors"
-    file.write_bytes(file.read_bytes()[:-4])
-
-
 def _flip(path: Path) -> None:
     file = path / "tensors.safetensors"
     data = bytearray(file.read_bytes())
@@ -159,46 +153,29 @@ def _flip(path: Path) -> None:
     file.write_bytes(bytes(data))
 
 
-def _edit_manifest(path: Path) -> None:
-    file = path / "manifest.json"
-    head = json.loads(file.read_text())
-    head["content"]["counters"]["decisions"] += 1
-    file.write_text(json.dumps(head))
+def _edited(change: Callable[[dict[str, Any]], object], *, signed: bool = True) -> Callable[[Path], object]:
+    """Another manifest; ``signed``: forged, with a digest that is right again."""
+
+    def damage(path: Path) -> None:
+        head = json.loads((path / "manifest.json").read_text())
+        change(head)
+        (path / "manifest.json").write_text(json.dumps(head | {"digest": digest_of(head)} if signed else head))
+
+    return damage
 
 
-def _cut_manifest(path: Path) -> None:
-    file = path / "manifest.json"
-    file.write_text(file.read_text()[:100])
-
-
-def _other_tensors(path: Path) -> None:
-    """A forged manifest whose digest is right and whose table is not."""
-    file = path / "manifest.json"
-    head = json.loads(file.read_text())
-    head["tensors"].pop("steps")
-    file.write_text(json.dumps({**head, "digest": digest_of(head)}))
-
-
-def _no_fields(path: Path) -> None:
-    head: dict[str, object] = {"format": checkpoints.FORMAT, "format_version": 1, "serial": 2}
-    (path / "manifest.json").write_text(json.dumps({**head, "digest": digest_of(head)}))
-
-
-def _newer(path: Path) -> None:
-    file = path / "manifest.json"
-    head = json.loads(file.read_text())
-    head["format_version"] = 2
-    file.write_text(json.dumps({**head, "digest": digest_of(head)}))
+def _cut(name: str) -> Callable[[Path], object]:
+    return lambda path: (path / name).write_bytes((path / name).read_bytes()[:-4])
 
 
 FAULTS: list[tuple[Callable[[Path], object], str]] = [
-    (_truncate, r"has \d+ bytes instead of \d+"),
+    (_cut("tensors.safetensors"), r"has \d+ bytes instead of \d+"),
     (_flip, "content of 'tensors.safetensors' has changed"),
-    (_edit_manifest, "content of 'manifest.json' has changed"),
-    (_cut_manifest, "'manifest.json' is not JSON"),
-    (_other_tensors, "does not hold the tensors"),
-    (_no_fields, "content of 'manifest.json' has changed"),
-    (_newer, "update Tau Trainer"),
+    (_edited(lambda head: head["content"].clear(), signed=False), "content of 'manifest.json' has changed"),
+    (_cut("manifest.json"), "'manifest.json' is not JSON"),
+    (_edited(lambda head: head["tensors"].pop("steps")), "does not hold the tensors"),
+    (_edited(lambda head: head.pop("tensors")), "content of 'manifest.json' has changed"),
+    (_edited(lambda head: head.update(format_version=2)), "update Tau Trainer"),
     (lambda path: (path / "tensors.safetensors").unlink(), "'tensors.safetensors' is missing"),
     (lambda path: (path / "manifest.json").unlink(), "'manifest.json' is missing"),
     (lambda path: (path / "manifest.json").write_text('{"format": "other"}'), "not a checkpoint of Tau Trainer"),

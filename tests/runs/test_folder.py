@@ -252,18 +252,16 @@ def test_the_engines_logs_of_a_failed_start_are_kept(tmp_path: Path) -> None:
     assert (tmp_path / "one.failed-start" / "Player-0.log").read_text() == "second"
     folder = RunFolder.create(tmp_path, "one")
     folder.commit()
+    atomic_write_text(folder.configuration, "")
+    folder.release()
     assert _names(tmp_path) == ["one"]
-
-
-def test_a_resumed_run_keeps_its_engines_logs_where_they_are(tmp_path: Path) -> None:
-    path = _old_run(tmp_path)
-    folder = RunFolder.create(tmp_path, "one", resume=True)
-    assert folder.discard(keep_logs=True) is None
-    folder = RunFolder.create(tmp_path, "one", resume=True)
-    folder.engine_logs.mkdir()
-    (folder.engine_logs / "Player-0.log").write_text("what went wrong")
-    assert folder.discard(keep_logs=True) == path / "run_logs"
-    assert (path / "run_logs" / "Player-0.log").read_text() == "what went wrong"
+    for text in ("", "what went wrong"):
+        folder = RunFolder.create(tmp_path, "one", resume=True)
+        if text:
+            folder.engine_logs.mkdir()
+            (folder.engine_logs / "Player-0.log").write_text(text)
+        assert folder.discard(keep_logs=True) == (folder.engine_logs if text else None), "a resumed run keeps its own"
+    assert (tmp_path / "one" / "run_logs" / "Player-0.log").read_text() == "what went wrong"
 
 
 def test_a_process_that_ends_lets_go_of_all_its_runs(tmp_path: Path) -> None:

@@ -306,10 +306,6 @@ def test_a_slurm_job_that_is_asked_to_end_asks_the_run_as_by_ctrl_c(tmp_path: Pa
     code, calls = job(tmp_path, 1, 3, "asked")
     assert code == 3, "the run's own, after it has saved"
     assert any("rm" in words for _, words, *_ in calls)
-
-
-@posix
-def test_a_slurm_job_without_words_says_how_it_is_used() -> None:
     done = subprocess.run(["bash", str(DEPLOY / "slurm.sh")], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.startswith("usage: sbatch")
+    assert done.stderr.startswith("usage: sbatch"), "without words it says how it is used"

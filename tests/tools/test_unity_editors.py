@@ -119,6 +119,11 @@ def test_the_flag_wins_over_the_variable_and_both_over_the_hub(machine: Machine,
     known = Machine("linux", tmp_path, {VARIABLE: str(by_variable.parents[1])})  # the installation's folder
     assert find_editor(WANTED, None, known).program == by_variable
     assert find_editor(WANTED, str(by_flag), known).program == by_flag
+    with pytest.raises(SetupError, match=r"--editor names .*nowhere, where there is no Unity editor: give the program"):
+        find_editor(WANTED, str(tmp_path / "nowhere"), known)
+    known = Machine("linux", tmp_path, {VARIABLE: str(tmp_path / "nothing")})
+    with pytest.raises(SetupError, match="UNITY_EDITOR names"):
+        find_editor(WANTED, None, known)
 
 
 def test_a_bundle_may_be_named_on_a_mac(tmp_path: Path) -> None:
@@ -126,14 +131,6 @@ def test_a_bundle_may_be_named_on_a_mac(tmp_path: Path) -> None:
     program = install(machine, tmp_path / "Applications", "6000.0.61f1")
     assert find_editor(WANTED, str(program.parents[2]), machine).program == program
     assert find_editor(WANTED, str(program.parents[3]), machine).program == program
-
-
-def test_what_is_named_must_be_there(machine: Machine, tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match=r"--editor names .*nowhere, where there is no Unity editor: give the program"):
-        find_editor(WANTED, str(tmp_path / "nowhere"), machine)
-    known = Machine("linux", tmp_path, {VARIABLE: str(tmp_path / "nothing")})
-    with pytest.raises(SetupError, match="UNITY_EDITOR names"):
-        find_editor(WANTED, None, known)
 
 
 def test_a_newer_editor_and_one_without_a_version_are_taken_but_no_older_one(machine: Machine, tmp_path: Path) -> None:
