@@ -40,9 +40,9 @@ def test_the_deviation_behind_each_point() -> None:
 
 def test_damaged_files_cost_what_is_damaged(tmp_path: Path) -> None:
     records = [summary(10, 10**400), summary(20, 3.0) | {"pairs": "?", "statistics": [1]}]
-    records += [{"type": "?"}, {}, summary(21, None), summary(22, math.nan), summary(2**60, 1.0)]
+    records += [{"type": "?"}, {}, summary(21, None), summary(22, math.nan)]
     damaged = {"type": "summary", "behavior": "A", "step": 30, "values": "?", "pairs": {"0": "?"}}
-    history = History.from_records([*records, damaged])
+    history = History.from_records([*records, damaged, summary(2**60, 1.0)])
     assert history.overall("x") == {"A": Curve([20], [3.0])}
     policies = {"best": {"decisions": "?", "accuracy": 1.0}}
     for evaluation in ({"exported": "best", "policies": policies, "baselines": 5}, []):

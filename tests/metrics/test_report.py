@@ -43,17 +43,9 @@ def test_golden(result: RunReport, console: Consoles, text_of: TextOf) -> None:
     assert list(result_lines(replace(result, evaluation=None)))[1] == "policy: not evaluated"
 
 
-def test_a_run_without_evaluation_reports_its_behaviors(result: RunReport, console: Consoles, text_of: TextOf) -> None:
-    plain = RunReport(
-        "3dball",
-        Path("3dball"),
-        "learn",
-        "cancelled",
-        5000,
-        7.0,
-        714.0,
-        behaviors=(BehaviorSnapshot("3DBall", 5000, 9000, 40, 87.5, window_episodes=12),),
-    )
+def test_a_run_without_evaluation_reports_its_behaviors(console: Consoles, text_of: TextOf) -> None:
+    ball = BehaviorSnapshot("3DBall", 5000, 9000, 40, 87.5, window_episodes=12)
+    plain = RunReport("3dball", Path("3dball"), "learn", "cancelled", 5000, 7.0, 714.0, behaviors=(ball,))
     assert list(result_lines(plain)) == [
         "3dball cancelled: 5,000 decisions in 0:00:07 (714/s while learning)",
         "3DBall: mean reward 87.500 in its last summary (12 episodes), after 5,000 decisions",

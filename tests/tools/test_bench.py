@@ -204,7 +204,8 @@ def test_tables_replace_their_own_part_of_a_document_and_are_written_with_the_ma
     assert "| a |" in arguments.document.read_text()
 
 
-def test_every_path_of_learning_is_timed() -> None:
+def test_every_path_of_learning_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learner, "MINIBATCHES", 2)
     times = learner.time_minibatches(learner.Shape(4, 8, 1, 2, 16), 2)
     assert list(times) == ["textbook", "by torch's differentiation", "by hand"]
     assert all(len(rounds) == 2 and min(rounds) > 0 for rounds in times.values())

@@ -142,23 +142,15 @@ def test_manifests_are_checked_against_the_schemas_of_an_operator(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("jsonschema")
-    words = {"type": "string"}
-    spec = {
-        "type": "object",
-        "required": ["headGroupSpec"],
-        "properties": {
-            "rayVersion": words,
-            "authOptions": {
-                "type": "object",
-                "properties": {"mode": {"type": "string", "enum": ["disabled", "token"]}},
-            },
-            "headGroupSpec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-            "workerGroupSpecs": {
-                "type": "array",
-                "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {}},
-            },
-        },
+    words, unread = {"type": "string"}, {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    mode: dict[str, Any] = {**words, "enum": ["disabled", "token"]}
+    fields: dict[str, Any] = {
+        "rayVersion": words,
+        "authOptions": {"type": "object", "properties": {"mode": mode}},
+        "headGroupSpec": unread,
+        "workerGroupSpecs": {"type": "array", "items": unread | {"properties": {}}},
     }
+    spec = {"type": "object", "required": ["headGroupSpec"], "properties": fields}
 
     def written() -> None:
         properties: dict[str, Any] = {"apiVersion": words, "kind": words, "metadata": {"type": "object"}, "spec": spec}
@@ -169,8 +161,8 @@ def test_manifests_are_checked_against_the_schemas_of_an_operator(
     written()
     asked = ("--kind", "cluster", "--crds", str(tmp_path))
     assert len(printed(capsys, monkeypatch, *asked)) == 2
-    spec["properties"]["authOptions"]["properties"]["mode"]["enum"] = ["disabled"]  # type: ignore[index]
-    del spec["properties"]["rayVersion"]  # type: ignore[attr-defined]
+    mode["enum"] = ["disabled"]
+    del fields["rayVersion"]
     written()
     assert kuberay.main() == 2
     shown = capsys.readouterr().err

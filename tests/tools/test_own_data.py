@@ -70,12 +70,12 @@ def test_no_row_that_is_reported_is_in_a_set_that_settings_are_chosen_by() -> No
         return {text_key(prompt_of(row)) for section in sections for row in found[section]}
 
     reported, seen = set[str](), set[str]()
-    for answers in (26, 80, 240):
-        for seed in range(1, 6):
+    for answers in (26, 240):
+        for seed in (1, 2):
             reported |= prompts(answers, seed, False, "evaluation_data")
-        for seed in (*range(1, 6), 11, 12, 13):
+        for seed in (1, 11):
             seen |= prompts(answers, seed, True, "training_data", "evaluation_data")
-    assert min(len(reported), len(seen)) > 4000
+    assert min(len(reported), len(seen)) > 2000
     assert not reported & seen
 
 
