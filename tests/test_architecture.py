@@ -8,8 +8,6 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import pytest
-
 from tools import house
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -17,16 +15,20 @@ PACKAGE = ROOT / "tau_trainer"
 FOLDERS = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
 
 
-@pytest.fixture(scope="module")
-def modules() -> list[house.Module]:
-    """Those of the package; an ``__init__`` only hands names on."""
-    return [module for module in house.read(PACKAGE) if not module.path.endswith("__init__.py")]
-
-
 @cache
-def trees(folder: str) -> dict[Path, ast.Module]:
+def everything() -> list[house.Module]:
+    """The modules of the package."""
+    return house.read(PACKAGE)
+
+
+def modules() -> list[house.Module]:
+    """Those with code of their own; an ``__init__`` only hands names on."""
+    return [module for module in everything() if not module.path.endswith("__init__.py")]
+
+
+def trees(folder: str) -> list[house.Module]:
     """The modules of a folder."""
-    return {path: ast.parse(path.read_text("utf-8")) for path in (PACKAGE / folder).rglob("*.py")}
+    return [module for module in everything() if module.path.startswith(f"{PACKAGE.name}/{folder}/")]
 
 
 @cache
@@ -34,11 +36,11 @@ def imported() -> dict[str, set[str]]:
     """The folders that each folder imports anywhere, for types alone too."""
     found: dict[str, set[str]] = {folder: set() for folder in FOLDERS}
     for folder in FOLDERS:
-        for path, tree in trees(folder).items():
-            for node in ast.walk(tree):
+        for module in trees(folder):
+            for node in module.nodes:
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
                 if isinstance(node, ast.ImportFrom):
-                    assert node.level == 0, f"{path} imports by dots"
+                    assert node.level == 0, f"{module.path} imports by dots"
                     names = [f"{node.module}.{alias.name}" for alias in node.names]
                 parts = [name.split(".") for name in names]
                 found[folder] |= {one[1] for one in parts if one[0] == "tau_trainer" and len(one) > 1} & FOLDERS
@@ -75,8 +77,8 @@ def test_torch_is_loaded_by_those_who_compute() -> None:
     found = {
         folder
         for folder in FOLDERS
-        for tree in trees(folder).values()
-        for node in tree.body
+        for module in trees(folder)
+        for node in module.tree.body
         if isinstance(node, ast.Import) and any(alias.name.split(".")[0] == "torch" for alias in node.names)
     }
     assert found == {
@@ -85,10 +87,10 @@ def test_torch_is_loaded_by_those_who_compute() -> None:
     }  # fmt: skip
 
 
-def test_there_are_no_circles_between_files(modules: list[house.Module]) -> None:
+def test_there_are_no_circles_between_files() -> None:
     """What is imported when a module is loaded."""
-    known = {module.path for module in modules}
-    TopologicalSorter({module.path: house.imports(module, known) for module in modules}).prepare()
+    known = {module.path for module in modules()}
+    TopologicalSorter({module.path: house.imports(module, known) for module in modules()}).prepare()
 
 
 def test_the_shell_of_a_run_knows_no_way_to_gather_experience() -> None:
@@ -100,8 +102,8 @@ def test_the_shell_of_a_run_knows_no_way_to_gather_experience() -> None:
 def test_games_are_plug_ins_that_use_public_names_alone() -> None:
     assert all("games" not in others for others in allowed().values())
     private: dict[str, set[str]] = {"used": set(), "theirs": set()}
-    for tree in trees("games").values():
-        for node in ast.walk(tree):
+    for module in trees("games"):
+        for node in module.nodes:
             if isinstance(node, ast.ImportFrom):
                 private["used"] |= {alias.name for alias in node.names}
             elif isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -118,15 +120,15 @@ MIRRORED = 0.9
 DECISIONS = (ast.If, ast.IfExp, ast.Match, ast.For, ast.While, ast.Try, ast.BoolOp, ast.Compare, ast.comprehension)
 
 
-def test_tests_mirror_the_package(modules: list[house.Module]) -> None:
+def test_tests_mirror_the_package() -> None:
     """``tau_trainer/a/b.py`` has ``tests/a/test_b.py`` or ``test_b_*.py``.
 
     Not counted are ``__init__`` and modules without logic of their own: no function of theirs decides or repeats.
     """
     counted = [
         Path(module.path).relative_to(PACKAGE.name)
-        for module in modules
-        if any(isinstance(node, DECISIONS) for function in module.functions() for node in ast.walk(function))
+        for module in modules()
+        if any(isinstance(node, DECISIONS) for function in module.functions for node in ast.walk(function))
     ]
     without = [
         path.as_posix()

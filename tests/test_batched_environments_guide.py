@@ -60,23 +60,14 @@ def test_a_mistake_is_told_as_the_guide_shows(
 
 
 def test_it_is_its_twin(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = [
-        "check-env",
-        "crossing:Crossing",
-        "--against",
-        "crossing_numpy:Twin",
-        "--steps",
-        "60",
-        "limit=12",
-        "frogs=4",
-    ]
-    assert main(words) == 0
+    words = "check-env crossing:Crossing --against crossing_numpy:Twin --steps 60 limit=12 frogs=4"
+    assert main(words.split()) == 0
     assert "equal to crossing_numpy:Twin, within 0.0001" in capsys.readouterr().out
     twin = (folder / "crossing_numpy.py").read_text()
     # another size: Python takes old bytecode for a file that is as long and was written in the same second
     (folder / "crossing_numpy.py").write_text(twin.replace("(0, 1, -1)", "(0, 1, -20)"))
     sys.modules.pop("crossing_numpy")
-    assert main(words) == 1
+    assert main(words.split()) == 1
     assert re.search(r"step \d+, copy \d(, agent frog_\d)?: ", capsys.readouterr().out)
 
 
@@ -89,14 +80,11 @@ def test_it_goes_with_gymnasium_and_pettingzoo() -> None:
 
 @pytest.mark.slow
 def test_it_learns(folder: Path) -> None:
-    words = ["--run-id", "mine", "--seed", "1", "--max-steps", "400000", "--quiet"]
+    words = ["--run-id", "mine", "--seed", "1", "--max-steps", "250000", "--quiet"]
     assert main(["batch", "crossing.yaml", *words]) == 0
     records = [json.loads(line) for line in (folder / "results" / "mine" / "log.jsonl").read_text().splitlines()]
-    means = [
-        one["values"]["Environment/Cumulative Reward"]
-        for one in records
-        if "Environment/Cumulative Reward" in one.get("values", {})
-    ]
-    assert means[0] < 0
-    assert means[-1] > 0.2, "with four tenths of the guide's decisions"
+    values = [one["values"] for one in records if "values" in one]
+    means = [each[key] for each in values if (key := "Environment/Cumulative Reward") in each]
+    assert means[0] < -0.6
+    assert means[-1] > -0.2, "with a quarter of the guide's decisions"
     assert (folder / "results" / "mine" / "frogs.onnx").is_file()

@@ -35,7 +35,10 @@ from tests.training.fakes import tau_settings, vector_spec
 
 HERE = "here"
 DEFECTS: dict[int, tuple[str, tuple[str, ...]]] = {
-    1: ("value clipping looks under the wrong key and does nothing", (HERE,)),
+    1: (
+        "value clipping looks under the wrong key and does nothing",
+        ("tests/algorithms/test_ppo.py::test_update_equals_the_reference",),  # which has none
+    ),
     2: (
         "no gradient clipping, no KL limit, no normalisation by minibatch: long runs end in NaN",
         (
@@ -124,23 +127,6 @@ def test_each_is_shown_to_be_absent(number: int) -> None:
         else:
             file, name = place.split("::")
             assert name in functions(Path(__file__).parents[1] / file), place
-
-
-def test_1_the_critic_takes_whole_steps_whatever_the_clip_range_of_the_policy() -> None:
-    """There is no value clipping, so a clip range says nothing to the critic, and none is promised."""
-
-    def updated(epsilon: float) -> dict[str, Any]:
-        learner = ppo(HYBRID, settings(epsilon=epsilon, num_epoch=4, learning_rate=0.01))
-        learner.update(Collector(learner).collect(learner.snapshot()), 0.0, None)
-        return {name: parameter.detach().numpy() for name, parameter in learner.network.named_parameters()}
-
-    narrow, wide = updated(1e-3), updated(5.0)
-    for name in narrow:
-        if name.startswith("value."):
-            np.testing.assert_array_equal(narrow[name], wide[name])
-        if name.startswith("body."):
-            np.testing.assert_array_equal(narrow[name][1], wide[name][1], "the critic's layers")
-            assert (narrow[name][0] != wide[name][0]).any(), "the actor's layers"
 
 
 def test_4_the_deterministic_output_of_sacs_model_is_squashed(tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ def test_text_is_utf8_with_unix_line_ends(tmp_path: Path) -> None:
     atomic_write_text(tmp_path / "a.yaml", "new")
     assert (tmp_path / "a.yaml").read_text() == "new"
     assert [path.name for path in tmp_path.iterdir()] == ["a.yaml"]
+    with pytest.raises(FileExistsError):
+        write_synced(tmp_path / "a.yaml", b"never in place")
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
@@ -45,14 +47,9 @@ def test_a_failure_keeps_the_old_file_and_leaves_no_other(
         atomic_write_bytes(path, b"new")
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
-
-
-def test_a_folder_that_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(TauError, match="Cannot write"):
-        atomic_write_text(tmp_path / "absent" / "a.txt", "x")
-    (tmp_path / "file").write_text("")
-    with pytest.raises(TauError, match="Cannot write"):
-        atomic_write_text(tmp_path / "file" / "a.txt", "x")
+    for folder in (tmp_path / "absent", path):
+        with pytest.raises(TauError, match="Cannot write"):
+            atomic_write_text(folder / "a.txt", "x")
 
 
 def test_json_takes_numpy_paths_and_tuples(tmp_path: Path) -> None:
@@ -156,7 +153,9 @@ def test_names_whose_files_are_the_same_somewhere(names: list[str], found: tuple
     assert same_file(names, lambda name: [f"{name}-1"]) == found
 
 
-def test_rename_outlasts_a_file_that_is_held_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rename_outlasts_a_file_that_is_held_on_windows_and_reports_a_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     attempts, real = [], os.replace
 
     def held(source: Path, target: Path) -> None:
@@ -173,8 +172,6 @@ def test_rename_outlasts_a_file_that_is_held_on_windows(tmp_path: Path, monkeypa
     assert len(attempts) == 3
     assert target.is_dir()
 
-
-def test_rename_reports_a_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -183,13 +180,7 @@ def test_rename_reports_a_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for windows in (False, True):
         monkeypatch.setattr(files, "on_windows", lambda w=windows: w)
         with pytest.raises(PermissionError):
-            rename(tmp_path / "a", tmp_path / "b")
-
-
-def test_a_file_is_never_overwritten_in_place(tmp_path: Path) -> None:
-    write_synced(tmp_path / "a", b"1")
-    with pytest.raises(FileExistsError):
-        write_synced(tmp_path / "a", b"2")
+            rename(target, source)
 
 
 def test_json_that_is_nested_too_deeply_is_a_value_error() -> None:

@@ -58,14 +58,6 @@ def test_every_feature_of_the_five_systems_is_shown_or_said_to_be_missing() -> N
         assert TEST.search(row[2]) or "benchmarks.md" in row[2] or "not here" in row[1], row
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_tests_that_a_page_names_exist(page: Path) -> None:
-    text = page.read_text("utf-8")
-    for file, name in TEST.findall(text):
-        assert name in functions(ROOT / file), f"{file}::{name}"
-    assert not re.search(r"tests/[\w/]+\.py::", TEST.sub("", text)), "a test that is named in another form"
-
-
 @cache
 def places(page: Path) -> frozenset[str]:
     """What may stand behind ``#`` in a link to a page: its headings, as GitHub names them."""
@@ -75,8 +67,12 @@ def places(page: Path) -> frozenset[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_links_lead_somewhere(page: Path) -> None:
-    text = re.sub(r"^```.*?^```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+def test_tests_that_a_page_names_exist_and_links_lead_somewhere(page: Path) -> None:
+    whole = page.read_text("utf-8")
+    for file, name in TEST.findall(whole):
+        assert name in functions(ROOT / file), f"{file}::{name}"
+    assert not re.search(r"tests/[\w/]+\.py::", TEST.sub("", whole)), "a test that is named in another form"
+    text = re.sub(r"^```.*?^```|`[^`\n]*`", "", whole, flags=re.MULTILINE | re.DOTALL)
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
         if not re.match(r"\w+:", link):
             name, _, place = link.partition("#")

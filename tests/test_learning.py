@@ -76,35 +76,43 @@ def came_to_its_criterion(report: RunReport) -> bool:
 
 
 @NIGHTLY
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_basic_reaches_090(tmp_path: Path, seed: int) -> None:
-    """The optimum is 0.93, to which all three seeds come. Eight agents share what one would need longer to find."""
-    report = run(
-        "Basic.yaml",
-        "learn",
-        tmp_path,
-        env_settings__env_path="headless:basic",
-        env_settings__env_args=["--agents", "8"],
-        env_settings__seed=seed,
-        behaviors__Basic__max_steps=20_000,
-        behaviors__Basic__hyperparameters__learning_rate=1e-3,
-    )
-    assert last_returns(report, "Basic") >= 0.90
-
-
-@NIGHTLY
 @pytest.mark.parametrize("seed", [1, 2])
 def test_balance_reaches_90(tmp_path: Path, seed: int) -> None:
     """3DBall's shape with ML-Agents' own settings; the best return is 100. The incumbent needs 174,000 decisions."""
-    report = run(
-        "3DBall.yaml",
-        "learn",
-        tmp_path,
-        env_settings__env_path="headless:balance",
-        env_settings__seed=seed,
-        behaviors__3DBall__max_steps=180_000,
-    )
+    chosen = {"env_settings__env_path": "headless:balance", "behaviors__3DBall__max_steps": 180_000}
+    report = run("3DBall.yaml", "learn", tmp_path, env_settings__seed=seed, **chosen)
     assert last_returns(report, "3DBall", 0.15) >= 90.0
+
+
+BASIC: dict[str, Any] = {
+    "env_settings__env_path": "headless:basic",
+    "env_settings__env_args": ["--agents", "8"],  # they share what one would need longer to find
+    "behaviors__Basic__max_steps": 20_000,
+    "behaviors__Basic__hyperparameters__learning_rate": 1e-3,
+}
+CARTPOLE = {"env_settings__env_path": "gym:CartPole-v1"}
+
+
+@NIGHTLY
+@pytest.mark.timeout(900)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    ("config", "chosen", "seed", "behavior", "mark"),
+    [
+        *(("Basic", BASIC, seed, "Basic", 0.90) for seed in (1, 2, 3)),
+        *(("CartPole", CARTPOLE, seed, "CartPole-v1", 475.0) for seed in (1, 2, 3)),
+        ("SimpleSpread", {}, 1, "agent", -15.0),
+    ],
+)
+def test_its_last_returns_reach_the_mark(
+    tmp_path: Path, config: str, chosen: dict[str, Any], seed: int, behavior: str, mark: float
+) -> None:
+    """Basic's optimum is 0.93, CartPole's 500, and Gymnasium calls it solved at 475.
+
+    SimpleSpread's three agents, of a policy that still explores: doing nothing earns them -73, a good script -24.
+    """
+    report = run(f"{config}.yaml", "learn", tmp_path, env_settings__seed=seed, **chosen)
+    assert last_returns(report, behavior) >= mark
 
 
 @pytest.mark.slow
@@ -128,14 +136,6 @@ def test_few_decisions_are_enough_for_balance(tmp_path: Path, seed: int) -> None
 
 
 @NIGHTLY
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_cartpole_is_solved(tmp_path: Path, seed: int) -> None:
-    """Gymnasium calls CartPole-v1 solved at a mean return of 475; the best is 500."""
-    report = run("CartPole.yaml", "learn", tmp_path, env_settings__env_path="gym:CartPole-v1", env_settings__seed=seed)
-    assert last_returns(report, "CartPole-v1") >= 475.0
-
-
-@NIGHTLY
 def test_two_processes_and_a_parameter_server_reach_475(tmp_path: Path) -> None:
     """One process needs 29,000 to 40,000 decisions, by its seed; 1.3 times the most of them is allowed."""
     report = run(
@@ -151,55 +151,53 @@ def test_two_processes_and_a_parameter_server_reach_475(tmp_path: Path) -> None:
 
 
 @NIGHTLY
-@pytest.mark.timeout(400)
-def test_the_lunar_lander_lands(tmp_path: Path) -> None:
-    """Gymnasium calls LunarLander-v3 solved at a mean return of 200; a random policy has -200."""
-    report = run(
-        "LunarLander.yaml",
-        "learn",
-        tmp_path,
-        env_settings__seed=1,
-        collection__deterministic=True,
-        **{"behaviors__LunarLander-v3__criterion": 200.0, "behaviors__LunarLander-v3__trial_count": 100},
-    )
-    assert report.decisions < 700_000
-    assert came_to_its_criterion(report), "the mean of a hundred episodes was 200"
-
-
-@NIGHTLY
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("config", "mark"), [("Hallway", 0.55), ("GridWorld", 0.5)])
-def test_a_scene_is_learned_beyond_what_there_is_without_its_part(tmp_path: Path, config: str, mark: float) -> None:
-    """Without memory a hallway is worth 0.45 at most; a grid whose goal is not known fell to -0.27."""
-    report = run(
-        f"{config}.yaml",
-        "learn",
-        tmp_path,
-        env_settings__env_path=f"headless:{config.lower()}",
-        env_settings__seed=1,
-        **{f"behaviors__{config}__criterion": mark, f"behaviors__{config}__trial_count": 100},
-    )
+@pytest.mark.parametrize(
+    ("config", "behavior", "environment", "mark", "most"),
+    [
+        ("Hallway", "Hallway", "headless:hallway", 0.55, 250_000),
+        ("GridWorld", "GridWorld", "headless:gridworld", 0.5, 250_000),
+        ("LunarLander", "LunarLander-v3", "gym:LunarLander-v3", 200.0, 700_000),
+    ],
+)
+def test_the_mean_of_a_hundred_episodes_comes_to_its_mark(
+    tmp_path: Path, config: str, behavior: str, environment: str, mark: float, most: int
+) -> None:
+    """Without memory a hallway is worth 0.45 at most; a grid whose goal is not known fell to -0.27.
+
+    Gymnasium calls LunarLander-v3 solved at 200; a random policy has -200.
+    """
+    chosen = {f"behaviors__{behavior}__criterion": mark, f"behaviors__{behavior}__trial_count": 100}
+    chosen |= {"collection__deterministic": config == "LunarLander", "env_settings__seed": 1}
+    report = run(f"{config}.yaml", "learn", tmp_path, env_settings__env_path=environment, **chosen)
     assert came_to_its_criterion(report)
-    assert report.decisions < 250_000
+    assert report.decisions < most
 
 
 @NIGHTLY
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     ("config", "seed", "prioritized"),
-    [("CartPoleDQN", 1, None), ("CartPoleDQN", 2, None), ("CartPoleDQN", 1, {}), ("CartPoleIQN", 1, None)],
+    [
+        *(("CartPoleDQN", 1, None), ("CartPoleDQN", 2, None), ("CartPoleDQN", 1, {}), ("CartPoleIQN", 1, None)),
+        *(("Pendulum", 1, None), ("Pendulum", 2, None), ("PendulumDDPG", 1, None), ("PendulumTD3", 1, None)),
+    ],
 )
-def test_deep_q_learning_solves_cartpole(tmp_path: Path, config: str, seed: int, prioritized: Any) -> None:
-    """The exported model, in 100 episodes; the run ends where training has come to the mark."""
-    report = run(
-        f"{config}.yaml",
-        "learn",
-        tmp_path,
-        env_settings__seed=seed,
-        collection__deterministic=True,
-        **{"behaviors__CartPole-v1__hyperparameters__prioritized": prioritized},
-    )
-    assert exported_returns(report, "CartPole-v1", "discrete_actions", seed) >= 475.0
+def test_the_exported_model_solves_cartpole_or_swings_the_pendulum_up(
+    tmp_path: Path, config: str, seed: int, prioritized: Any
+) -> None:
+    """In 100 episodes; training ends where it has come to its mark.
+
+    Gymnasium sets no mark for the pendulum; -150 is as good as it gets, a random policy has -1,240.
+    """
+    pendulum = config.startswith("Pendulum")
+    name, mark = ("Pendulum-v1", -200.0) if pendulum else ("CartPole-v1", 475.0)
+    output = "deterministic_continuous_actions" if pendulum else "discrete_actions"
+    chosen: dict[str, Any] = {"env_settings__env_path": f"gym:{name}", "collection__deterministic": not pendulum}
+    if not pendulum:
+        chosen["behaviors__CartPole-v1__hyperparameters__prioritized"] = prioritized
+    report = run(f"{config}.yaml", "learn", tmp_path, env_settings__seed=seed, **chosen)
+    assert exported_returns(report, name, output, seed) >= mark
 
 
 @NIGHTLY
@@ -210,16 +208,6 @@ def test_sac_reaches_90_on_balance(tmp_path: Path, seed: int) -> None:
         "3DBallSAC.yaml", "learn", tmp_path, env_settings__env_path="headless:balance", env_settings__seed=seed
     )
     assert last_returns(report, "3DBall", 0.2) >= 90.0
-
-
-@NIGHTLY
-@pytest.mark.parametrize(
-    ("config", "seed"), [("Pendulum", 1), ("Pendulum", 2), ("PendulumDDPG", 1), ("PendulumTD3", 1)]
-)
-def test_the_pendulum_swings_up(tmp_path: Path, config: str, seed: int) -> None:
-    """Gymnasium sets no mark; -150 is as good as it gets, a random policy has -1,240. 20,000 decisions."""
-    report = run(f"{config}.yaml", "learn", tmp_path, env_settings__env_path="gym:Pendulum-v1", env_settings__seed=seed)
-    assert exported_returns(report, "Pendulum-v1", "deterministic_continuous_actions", seed) >= -200.0
 
 
 @NIGHTLY
@@ -266,21 +254,14 @@ def test_a2c_needs_no_more_than_its_name(tmp_path: Path) -> None:
     assert np.median(found) >= 475.0, found
 
 
-@NIGHTLY
-@pytest.mark.timeout(900)
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_maddpg_spreads_agents(tmp_path: Path) -> None:
-    """Three agents' returns together, of a policy that still explores: doing nothing earns -73, a good script -24."""
-    report = run("SimpleSpread.yaml", "learn", tmp_path, env_settings__seed=1)
-    assert 3 * last_returns(report, "agent") >= -45.0
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("decisions", "pairs"), [(100_000, 2), pytest.param(200_000, 4, marks=NIGHTLY)], ids=["short", "as it is shipped"]
+    ("decisions", "pairs", "share"),
+    [(60_000, 2, 0.93), pytest.param(200_000, 4, 0.97, marks=NIGHTLY)],
+    ids=["short", "as it is shipped"],
 )
-def test_tau_comes_near_the_strongest_baseline(tmp_path: Path, decisions: int, pairs: int) -> None:
-    """After 100,000 decisions of two pairs seeds 1, 2 and 3 are level with it."""
+def test_tau_comes_near_the_strongest_baseline(tmp_path: Path, decisions: int, pairs: int, share: float) -> None:
+    """After 60,000 decisions of two pairs seeds 1 and 2 have 0.98 of it, after 100,000 they are level with it."""
     report = run(
         "tau3.yaml",
         "parallel",
@@ -291,5 +272,5 @@ def test_tau_comes_near_the_strongest_baseline(tmp_path: Path, decisions: int, p
     )
     assert report.evaluation is not None
     strongest = report.evaluation["baselines"][report.evaluation["strongest"]]["accuracy"]
-    assert report.evaluation["accuracy"] >= 0.97 * strongest
+    assert report.evaluation["accuracy"] >= share * strongest
     assert report.evaluation["beats_blind"]

@@ -128,21 +128,14 @@ def test_it_goes_on_exactly_where_it_was(folder: Path) -> None:
     assert export_run(resumed.folder)[0][0].is_file()
 
 
-def test_an_agent_without_a_model_file_trains(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = (folder / "my_agents.py").read_text()
-    source = source.replace("    def build", "    exports = False\n\n    def build")
-    (folder / "my_agents.py").write_text(source.replace("nn.ReLU()", "nn.Hardswish()"))
-    report = train(settings("fileless", **SHORT), terminal="quiet")
-    assert (report.outcome, report.exit_code, report.models) == ("completed", 0, ())
-    assert not list(report.folder.rglob("*.onnx"))
-
-
-def test_the_second_agent_learns(folder: Path) -> None:
-    heading = blocks("python")[0].split("class DQN")[0]
-    (folder / "my_agents.py").write_text(heading + blocks("python")[1])
+def test_the_second_agent_learns_also_without_a_model_file(folder: Path) -> None:
+    heading, second = blocks("python")[0].split("class DQN")[0], blocks("python")[1]
+    source = second.replace("    def build", "    exports = False\n\n    def build")
+    (folder / "my_agents.py").write_text(heading + source)
     options = SHORT | {"default_settings__trainer_type": "my_agents:TwoParts"}
     report = train(settings("two", "gym:Pendulum-v1", **options), terminal="quiet")
-    assert report.outcome == "completed"
+    assert (report.outcome, report.exit_code, report.models) == ("completed", 0, ())
+    assert not list(report.folder.rglob("*.onnx"))
     assert {name.split(".")[1] for name in weights(report) if name.startswith("optimizer.")} == {"0", "1"}
 
 

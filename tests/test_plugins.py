@@ -43,26 +43,20 @@ def test_everything_of_our_own_can_be_loaded() -> None:
             assert name in plugins.names(kind)
             assert plugins.load(kind, name) is not None
     assert plugins.load("trainers", "ppo") is PPOTrainerSettings
-
-
-def test_unknown_names_are_told_with_the_known_ones() -> None:
     with pytest.raises(SettingsError, match=r"^'ppp' is not one of the trainers; known: ppo, a2c, sac, "):
         plugins.load("trainers", "ppp")
 
 
 def test_a_package_adds_names_of_its_own(install: Install) -> None:
-    install("[tau_trainer.trainers]\nzeta = toy_plugin:THING\nalpha = toy_plugin:THING\n[another.group]\nbeta = x:y\n")
+    added = "".join(f"{name} = toy_plugin:THING\n" for name in ("zeta", "ppo", "alpha"))
+    install(f"[tau_trainer.trainers]\n{added}[another.group]\nbeta = x:y\n")
     names = plugins.names("trainers")
     assert (names[:2], names[-2:]) == (("ppo", "a2c"), ("alpha", "zeta"))
     assert "toy_plugin" not in sys.modules, "nothing is imported before it is asked for"
     assert plugins.load("trainers", "alpha") == ["a thing"]
     assert "alpha" not in plugins.names("tasks")
-
-
-def test_our_own_names_cannot_be_taken(install: Install) -> None:
-    install("[tau_trainer.trainers]\nppo = toy_plugin:THING\n")
-    assert plugins.load("trainers", "ppo") is PPOTrainerSettings
-    assert plugins.names("trainers").count("ppo") == 1
+    assert plugins.load("trainers", "ppo") is PPOTrainerSettings, "our own names cannot be taken"
+    assert names.count("ppo") == 1
 
 
 @pytest.mark.parametrize(
@@ -111,12 +105,8 @@ def test_imports_of_games_that_pages_had_shown_go_on(place: str) -> None:
     now = place.replace("evaluation", "games.polyhedra").replace("envs", "games")
     with pytest.warns(DeprecationWarning, match=f" is in {now.partition(':')[0]} now; import it from there"):
         assert plugins.resolve(place) is plugins.resolve(now)
-
-
-def test_what_never_was_in_a_module_is_not_looked_for_elsewhere() -> None:
-    for module in ("evaluation.matches", "envs.polyhedra.search"):
-        with pytest.raises(AttributeError):
-            plugins.resolve(f"tau_trainer.{module}:__nothing__")
+    with pytest.raises(AttributeError):
+        plugins.resolve(f"{place.partition(':')[0]}:__nothing__")
 
 
 def test_a_package_adds_a_command(

@@ -23,43 +23,30 @@ EVIL = "a\x1b]0;owned\x07\x1b[2J\x9b31mb\nc\r\t\x00\u202ed\u2028[red]e[/red]\udc
 PLAIN = "a\\u001b]0;owned\\u0007\\u001b[2J\\u009b31mb\\nc\\r\\t\\u0000\\u202ed\\u2028[red]e[/red]\\udc80"
 
 
-def test_what_steers_is_written_out() -> None:
+def test_what_steers_is_written_out_and_all_else_stays() -> None:
     assert shown(EVIL) == PLAIN
     assert shown(PLAIN) == PLAIN, "once is enough"
-
-
-def test_names_of_people_stay_as_they_are() -> None:
+    assert shown("a\nb\r\nc\x0bd\x85e\u2028f\n", lines=True) == "a\nb\nc\\u000bd\\u0085e\\u2028f\n", (
+        "but our line breaks"
+    )
     for text in ("Würfel", "エージェント", "عامل", "סוכן", "🤖👩‍🚀", "a b [c] {d} \\n"):
-        assert shown(text) == text
+        assert shown(text) == text, "names of people stay as they are"
 
 
-def test_line_breaks_of_ours_stay_and_no_others() -> None:
-    assert shown("a\nb\r\nc\x0bd\x85e\u2028f\n", lines=True) == "a\nb\nc\\u000bd\\u0085e\\u2028f\n"
+STEERING = {"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"}
 
 
 @given(st.text(st.characters(codec=None)))
 def test_nothing_that_steers_is_left_of_any_text(text: str) -> None:
     for character in shown(text):
         assert unicodedata.category(character) not in ("Cc", "Cs", "Zl", "Zp")
-        assert unicodedata.bidirectional(character) not in (
-            "LRE",
-            "RLE",
-            "PDF",
-            "LRO",
-            "RLO",
-            "LRI",
-            "RLI",
-            "FSI",
-            "PDI",
-        )
+        assert unicodedata.bidirectional(character) not in STEERING
 
 
 @given(st.text(st.characters(codec=None)))
 def test_json_stays_json_of_the_same(text: str) -> None:
     for ascii_only in (True, False):
-        assert json.loads(shown(json.dumps({text: [text]}, ensure_ascii=ascii_only))) == json.loads(
-            json.dumps({text: [text]})
-        )
+        assert json.loads(shown(json.dumps({text: [text]}, ensure_ascii=ascii_only))) == {text: [text]}
 
 
 def test_a_record_is_a_line_and_its_traceback_lines() -> None:

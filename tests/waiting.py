@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import signal
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -23,6 +27,24 @@ def until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.01)
+
+
+def until_gone(pid: int) -> None:
+    """Wait until a process has ended; one that does not is killed with the test."""
+
+    def gone() -> bool:
+        status = Path(f"/proc/{pid}/stat")
+        try:
+            os.kill(pid, 0)
+            return status.exists() and status.read_text().rpartition(") ")[2].startswith("Z")
+        except (ProcessLookupError, FileNotFoundError):
+            return True
+
+    try:
+        until(gone)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def run(work: Awaitable[T]) -> T:

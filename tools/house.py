@@ -21,6 +21,7 @@ import tokenize
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -48,32 +49,43 @@ class Module:
     text: str
     lines: list[str] = field(init=False)
     tree: ast.Module = field(init=False)
-    code: set[int] = field(init=False)
-    """Lines with code: no blank lines, comments or docstrings, also not those of attributes."""
-    commented: dict[int, int] = field(init=False)
-    """Lines with a comment, and the column at which it starts."""
-    ignored: int = field(init=False, default=0)
-    """Comments that make the type checker ignore a line."""
+    nodes: list[ast.AST] = field(init=False)
+    """Every node of the tree."""
 
     def __post_init__(self) -> None:
         self.lines, self.tree = self.text.splitlines(), ast.parse(self.text)
+        self.nodes = list(ast.walk(self.tree))
+
+    @cached_property
+    def functions(self) -> list[_Function]:
+        """Every function and method, including nested ones."""
+        return [node for node in self.nodes if isinstance(node, _Function)]
+
+    @cached_property
+    def code(self) -> set[int]:
+        """Lines with code: no blank lines, comments or docstrings, also not those of attributes."""
         quoted = {
             line
-            for node in ast.walk(self.tree)
+            for node in self.nodes
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
         }
-        self.code, self.commented = set(), {}
-        for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
-            if token.type == tokenize.COMMENT:
-                self.commented[token.start[0]] = token.start[1]
-                self.ignored += "type: ignore" in token.string
-            elif token.type not in _SILENT:
-                self.code |= set(range(token.start[0], token.end[0] + 1)) - quoted
+        spans = [(token.start[0], token.end[0]) for token in self._tokens if token.type not in _SILENT]
+        return {line for first, last in spans for line in range(first, last + 1)} - quoted
 
-    def functions(self) -> list[_Function]:
-        """Every function and method, including nested ones."""
-        return [node for node in ast.walk(self.tree) if isinstance(node, _Function)]
+    @cached_property
+    def commented(self) -> dict[int, int]:
+        """Lines with a comment, and the column at which it starts."""
+        return {token.start[0]: token.start[1] for token in self._tokens if token.type == tokenize.COMMENT}
+
+    @property
+    def ignored(self) -> int:
+        """Comments that make the type checker ignore a line."""
+        return sum(token.type == tokenize.COMMENT and "type: ignore" in token.string for token in self._tokens)
+
+    @cached_property
+    def _tokens(self) -> list[tokenize.TokenInfo]:
+        return list(tokenize.generate_tokens(io.StringIO(self.text).readline))
 
 
 def read(package: Path) -> list[Module]:
@@ -105,7 +117,7 @@ def bound(function: _Function) -> set[str]:
 
 def casts(module: Module) -> int:
     """Number of calls of ``cast`` or ``typing.cast``."""
-    return sum(isinstance(node, ast.Call) and _last(node.func) == "cast" for node in ast.walk(module.tree))
+    return sum(isinstance(node, ast.Call) and _last(node.func) == "cast" for node in module.nodes)
 
 
 def double_names(modules: list[Module]) -> list[str]:
@@ -136,13 +148,13 @@ def hooks(modules: list[Module]) -> list[str]:
     So numbers, texts and other state do not count. The source text has no types: a field with the name of a method
     counts as that method.
     """
-    functions = [function for module in modules for function in module.functions() if not function.decorator_list]
-    classes = {node.name for module in modules for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)}
+    functions = [function for module in modules for function in module.functions if not function.decorator_list]
+    classes = {node.name for module in modules for node in module.nodes if isinstance(node, ast.ClassDef)}
     makers, methods = classes | {"partial"}, {function.name for function in functions}
     found = []
     for module in modules:
-        here = {function.name for function in module.functions()} - _methods(module)
-        for body in (module.tree, *module.functions()):
+        here = {function.name for function in module.functions} - _methods(module)
+        for body in (module.tree, *module.functions):
             found += [
                 f"{module.path}:{target.lineno} {ast.unparse(target)}"
                 for target, value in _given(body)
@@ -158,7 +170,7 @@ def _last(node: ast.AST) -> str:
 
 def _methods(module: Module) -> set[str]:
     """The names of methods."""
-    classes = [node for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)]
+    classes = [node for node in module.nodes if isinstance(node, ast.ClassDef)]
     return {part.name for node in classes for part in node.body if isinstance(part, _Function)}
 
 
@@ -239,7 +251,7 @@ def counted(modules: list[Module]) -> dict[str, float]:
     """All figures from the source text."""
     # A comment after code does not count as code.
     lines = [len(m.lines[n - 1][: m.commented.get(n)].strip()) for m in modules for n in m.code]
-    functions = [(module, function) for module in modules for function in module.functions()]
+    functions = [(module, function) for module in modules for function in module.functions]
     long = [len(module.code & set(range(f.lineno, (f.end_lineno or f.lineno) + 1))) for module, f in functions]
     folders = Counter(module.path.rpartition("/")[0] for module in modules)
     named = Counter(name for _, function in functions for name in bound(function) if name in EMPTY_NAMES)
@@ -323,7 +335,7 @@ def walked() -> dict[str, Walk]:
             chosen = {
                 "env_settings.env_path": "headless:balance",
                 "checkpoint_settings.results_dir": folder,
-                "default_settings.max_steps": 6000,
+                "default_settings.max_steps": 3500,
                 "default_settings.trainer_type": "ppo",
                 "default_settings.hyperparameters.buffer_size": 1024,
             }

@@ -55,14 +55,9 @@ def learn(site: Path, config: dict[str, Any], *words: str) -> Path:
     """`tau-train learn` with the package installed; the folder of the run."""
     file, results = site.parent / "config.yaml", site.parent / "results"
     file.write_text(yaml.safe_dump(config))
-    given = ["--run-id", "run", "--results-dir", str(results), "--seed", "1"]
-    given += [
-        "--set",
-        "collection.learner=thread",
-        "--set",
-        "collection.deterministic=true",
-    ]  # busy or not, the same run
-    assert main(["learn", str(file), "--quiet", *given, *words]) == 0
+    given = ["--quiet", "--run-id", "run", "--seed", "1", "--results-dir", str(results)]
+    given += ["--set", "collection.learner=thread", "--set", "collection.deterministic=true"]
+    assert main(["learn", str(file), *given, *words]) == 0
     return results / "run"
 
 
@@ -128,11 +123,8 @@ SMALL: dict[str, Any] = {
 @pytest.mark.slow
 def test_a_recurrent_block_carries_its_state_through_acting_learning_and_the_exported_file(site: Path) -> None:
     """Without memory half of the episodes pay."""
-    network = {
-        "hidden_units": 64,
-        "num_layers": 1,
-        "memory": {"type": "summing", "memory_size": 32, "sequence_length": 16},
-    }
+    memory = {"type": "summing", "memory_size": 32, "sequence_length": 16}
+    network = {"hidden_units": 64, "num_layers": 1, "memory": memory}
     run = learn(site, behavior("Recall-v0", "gym:worlds:Recall-v0", network_settings=network, **SMALL))
     assert statistic(run, "Environment/Cumulative Reward")[-1] > 0.85
     assert play(run / "Recall-v0.onnx", "Recall-v0") > 0.85

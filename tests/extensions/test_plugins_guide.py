@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import csv
-import os
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -16,9 +13,9 @@ import yaml
 from tau_trainer.cli import main
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings import load_settings
+from tests.trainers import ran
 
-ROOT = Path(__file__).parents[2]
-GUIDE = ROOT / "docs" / "guides" / "extending.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "extending.md"
 
 
 def blocks() -> dict[str, str]:
@@ -54,15 +51,7 @@ def test_the_package_of_the_guide_trains_and_records(tmp_path: Path) -> None:
     }
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({"behaviors": {"Basic": behavior}}))
     words = "learn config.yaml --run-id run --seed 1 --env headless:basic"
-    done = subprocess.run(
-        [sys.executable, "-m", "tau_trainer", *words.split()],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(site), str(ROOT)))},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ran(tmp_path, *words.split(), sites=[site])
     assert done.returncode == 0, done.stderr
     run = tmp_path / "results" / "run"
     rows = list(csv.reader((run / "means.csv").read_text().splitlines()))

@@ -70,12 +70,8 @@ def test_pairs_make_a_band_around_all() -> None:
     assert line.curve.y == [2.0, 2.0]
     assert (line.low, line.high) == ([1.0, 1.0], [4.0, 5.0])
     assert {name: one.y for name, one in line.members.items()} == {"engine 0": [1.0, 1.0], "engine 1": [4.0, 5.0]}
-
-
-def test_many_pairs_are_a_band_alone() -> None:
     [line] = lines_of(history("r", summary(1, {"x": 0.0}, pairs={str(p): {"x": p} for p in range(9)})), title="x")
-    assert line.members == {}
-    assert (line.low, line.high) == ([0.0], [8.0])
+    assert (line.members, line.low, line.high) == ({}, [0.0], [8.0]), "of many pairs a band alone"
 
 
 def test_runs_make_a_mean_and_a_band() -> None:
@@ -88,17 +84,13 @@ def test_runs_make_a_mean_and_a_band() -> None:
     assert chart.band == "lowest to highest of 2 runs around their mean"
 
 
-def test_a_single_pair_has_the_deviation_of_its_episodes() -> None:
+def test_a_single_pair_has_the_deviation_of_its_episodes_within_what_was_seen() -> None:
     key = "Environment/Cumulative Reward"
     spread = {key: {"count": 5, "std": 0.5}}
     one = history("r", summary(1, {key: 2.0}, statistics=spread), summary(2, {key: 3.0}), summary(3, {"y": 1.0}))
     chart = charts([one])["Reward"][0]
     assert (chart.lines[0].low, chart.lines[0].high) == ([1.5, 3.0], [2.5, 3.0])
     assert chart.band == "one standard deviation around the mean"
-
-
-def test_a_band_stays_within_what_was_seen() -> None:
-    key = "Environment/Cumulative Reward"
     seen = {key: {"count": 5, "std": 0.5, "min": 1.9, "max": 2.2}}
     early, late = summary(1, {key: 2.0}, statistics=seen, elapsed=5.0), summary(2, {key: 3.0}, elapsed=9.0)
     one = history("r", early, late)
@@ -115,9 +107,6 @@ def test_a_behavior_has_one_colour_in_all_charts() -> None:
     both = {"Tau/Pair 0/x": 1.0, "Tau/Pair 1/x": 2.0}
     agents = history("r", summary(1, both), summary(1, both, "B"))
     assert [line.color for line in lines_of(agents, title="Tau/Pair */x")] == [0, 1]
-
-
-def test_scalars_of_one_chart_have_colours_of_their_own() -> None:
     task = {"type": "event", "kind": "task", "fields": {"reward": "r", "success": "s"}}
     scores = {"Validation/Accuracy": 0.5}
     [chart] = charts([history("r", task, summary(1, scores), summary(1, scores, "B"))])["Accuracy"]

@@ -27,17 +27,10 @@ def test_numbers_read_well() -> None:
         "540 ms",
         "1,300 ms",
     ]
-    assert (format_bytes(411_700_000), format_bytes(1_349_000_000)) == ("412 MB", "1.3 GB")
-
-
-@pytest.mark.parametrize("value", [None, math.nan, math.inf])
-def test_what_is_unknown_is_a_dash(value: float | None) -> None:
-    assert format_reward(value) == "-"
-    assert format_percent(value) == "-"
-
-
-def test_an_infinite_speed_is_a_dash() -> None:
+    for unknown in (None, math.nan, math.inf):
+        assert (format_reward(unknown), format_percent(unknown)) == ("-", "-")
     assert format_speed(math.inf) == "-"
+    assert (format_bytes(411_700_000), format_bytes(1_349_000_000)) == ("412 MB", "1.3 GB")
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,6 @@ def test_the_interval_is_wilsons(won: int, lost: int, low: float, high: float) -
     assert Games("x", won=won, lost=lost).interval == pytest.approx((low, high), abs=5e-5)
 
 
-def test_without_games_nothing_is_known() -> None:
-    nothing = Games("x")
-    assert (nothing.score, nothing.interval, nothing.cells[-2]) == (None, (0.0, 1.0), "-")
-
-
 @given(st.integers(0, 500), st.integers(0, 500), st.integers(0, 500))
 def test_the_interval_holds_the_score_and_seen_from_the_other_side_is_its_mirror(
     won: int, drawn: int, lost: int
@@ -36,7 +31,9 @@ def test_the_interval_holds_the_score_and_seen_from_the_other_side_is_its_mirror
 
 
 def test_games_are_counted_by_result() -> None:
-    games = Games("x").and_more(1.0).and_more(0.5, 2).and_more(0.0, 3)
+    nothing = Games("x")
+    assert (nothing.score, nothing.interval, nothing.cells[-2]) == (None, (0.0, 1.0), "-")
+    games = nothing.and_more(1.0).and_more(0.5, 2).and_more(0.0, 3)
     assert (games.won, games.drawn, games.lost, games.played) == (1, 2, 3, 6)
     assert games.score == pytest.approx(2.0 / 6.0)
 

@@ -28,11 +28,6 @@ def test_curves_by_behavior_and_pair() -> None:
     assert history.overall("y") == {}
 
 
-def test_unknown_and_non_finite_values_are_left_out() -> None:
-    history = History.from_records([summary(10, None), summary(20, math.nan), {"type": "?"}, {}, summary(30, 3.0)])
-    assert history.overall("x") == {"A": Curve([30], [3.0])}
-
-
 def test_the_deviation_behind_each_point() -> None:
     spread = {"statistics": {"x": {"count": 4, "std": 0.5, "min": 0.1, "max": 2.5}, "y": 5}}
     resumed = {"type": "event", "kind": "resumed", "fields": {"behavior": "A", "step": 10}}
@@ -43,28 +38,27 @@ def test_the_deviation_behind_each_point() -> None:
         assert found == [Curve([*x], [value] * len(x)) for value in (0.5, 0.1, 2.5)]
 
 
-def test_a_damaged_log_costs_what_is_damaged() -> None:
-    records = [summary(10, 10**400), summary(2**60, 1.0), summary(20, 3.0) | {"pairs": "?", "statistics": [1]}]
+def test_damaged_files_cost_what_is_damaged(tmp_path: Path) -> None:
+    records = [summary(10, 10**400), summary(20, 3.0) | {"pairs": "?", "statistics": [1]}]
+    records += [{"type": "?"}, {}, summary(21, None), summary(22, math.nan)]
     damaged = {"type": "summary", "behavior": "A", "step": 30, "values": "?", "pairs": {"0": "?"}}
-    history = History.from_records([*records, damaged])
+    history = History.from_records([*records, damaged, summary(2**60, 1.0)])
     assert history.overall("x") == {"A": Curve([20], [3.0])}
-    history.add_evaluation(
-        {"exported": "best", "policies": {"best": {"decisions": "?", "accuracy": 1.0}}, "baselines": 5}
-    )
-    history.add_evaluation([])
+    policies = {"best": {"decisions": "?", "accuracy": 1.0}}
+    for evaluation in ({"exported": "best", "policies": policies, "baselines": 5}, []):
+        history.add_evaluation(evaluation)
     assert history.baselines == {}
     assert history.overall(TEST_ACCURACY) == {}
+    (tmp_path / "evaluation.json").write_text("{", encoding="utf-8")
+    assert History.load(tmp_path).baselines == {}
 
 
 def test_a_resumed_run_forgets_what_it_repeats() -> None:
     resumed = {"type": "event", "kind": "resumed", "fields": {"behavior": "A", "step": 25}}
-    records = [summary(10, 1.0), summary(20, 2.0), summary(30, 9.0), summary(40, 9.0), resumed, summary(35, 3.0)]
-    assert History.from_records(records).overall("x") == {"A": Curve([10, 20, 35], [1.0, 2.0, 3.0])}
-
-
-def test_steps_that_go_back_forget_without_an_event() -> None:
-    records = [summary(10, 1.0), summary(20, 9.0), summary(30, 9.0), summary(20, 2.0)]
-    assert History.from_records(records).overall("x") == {"A": Curve([10, 20], [1.0, 2.0])}
+    records = [summary(10, 1.0), summary(20, 2.0), summary(30, 9.0), summary(40, 9.0)]
+    assert History.from_records([*records, resumed, summary(35, 3.0)]).overall("x")["A"].y == [1.0, 2.0, 3.0]
+    without_event = History.from_records([*records, summary(30, 3.0)]).overall("x")["A"]
+    assert without_event == Curve([10, 20, 30], [1.0, 2.0, 3.0])
 
 
 def test_a_second_summary_of_a_step_adds_to_it() -> None:
@@ -97,8 +91,3 @@ def test_the_evaluation_file_says_what_the_exported_policy_gets(tmp_path: Path) 
     assert history.overall(TEST_ACCURACY) == {"A": Curve([20], [0.5])}
     assert history.overall(TEST_REWARD) == {"A": Curve([20], [0.1])}
     assert history.run_id == tmp_path.name
-
-
-def test_a_damaged_evaluation_file_is_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "evaluation.json").write_text("{", encoding="utf-8")
-    assert History.load(tmp_path).baselines == {}

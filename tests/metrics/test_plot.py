@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import itertools
 import json
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -90,27 +89,19 @@ def test_axes_labels_lines_and_baselines(tmp_path: Path) -> None:
 def test_tiny_runs_give_a_picture(tmp_path: Path, summaries: int, pairs: int) -> None:
     record(tmp_path, summaries, pairs)
     assert plot_learning_curve(tmp_path).read_bytes().startswith(PNG)
+    nothing = draw(History.load(tmp_path / "without a log")).axes
+    assert [text.get_text() for text in nothing[0].texts] == ["no value yet"]
 
 
-def test_a_run_without_a_log_says_so(tmp_path: Path) -> None:
-    [axes] = draw(History.load(tmp_path)).axes
-    assert [text.get_text() for text in axes.texts] == ["no value yet"]
-    assert plot_learning_curve(tmp_path).stat().st_size > 5000
-
-
-def test_episodes_of_several_behaviors_are_told_apart() -> None:
+def test_behaviors_and_what_groups_get_are_curves_of_their_own() -> None:
     lines: dict[Line, Curve] = {("A", None): Curve([1, 2], [3, 4]), ("B", None): Curve([1, 2], [5, 6])}
     [axes] = draw(History("r", {"Environment/Cumulative Reward": lines}, {}, {"A": 2, "B": 2})).axes
     assert axes.get_ylabel() == "cumulative reward\nof a finished episode"
-    assert len({line.get_color() for line in axes.lines}) == 2
-    assert labels(axes) == ["training, A", "training, B"]
-
-
-def test_what_groups_get_is_a_curve_of_its_own() -> None:
-    line: dict[Line, Curve] = {("A", None): Curve([1, 2], [0, 0])}
-    [axes] = draw(History("r", dict.fromkeys(keys.EPISODE_REWARDS, line), {}, {"A": 2})).axes
-    assert labels(axes) == ["training", "of groups"]
-    assert len({line.get_color() for line in axes.lines}) == 2
+    del lines["B", None]
+    [groups] = draw(History("r", dict.fromkeys(keys.EPISODE_REWARDS, lines), {}, {"A": 2})).axes
+    for drawn, named in ((axes, ["training, A", "training, B"]), (groups, ["training", "of groups"])):
+        assert labels(drawn) == named
+        assert len({line.get_color() for line in drawn.lines}) == 2
 
 
 def test_independent_policies_are_thin_lines_around_their_mean(tmp_path: Path) -> None:
@@ -180,25 +171,6 @@ def test_legends_stay_inside_the_picture(tmp_path: Path) -> None:
 def test_a_name_with_letters_that_the_font_lacks_is_drawn_without_a_warning(tmp_path: Path) -> None:
     figure = new_figure("\u8ff7\u8def", 1)[0]
     assert save_figure(figure, tmp_path / "a.png").read_bytes().startswith(PNG)
-
-
-def test_redrawing_replaces(tmp_path: Path) -> None:
-    record(tmp_path, 3)
-    first = plot_learning_curve(tmp_path).read_bytes()
-    record(tmp_path, 20)
-    assert plot_learning_curve(tmp_path).read_bytes() != first
-
-
-def test_threads_draw_side_by_side(tmp_path: Path) -> None:
-    for number in range(3):
-        record(tmp_path / str(number), 5)
-    threads = [threading.Thread(target=plot_learning_curve, args=(tmp_path / str(n),)) for n in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    pictures = [(tmp_path / str(n) / "learning_curve.png").read_bytes() for n in range(3)]
-    assert all(picture.startswith(PNG) for picture in pictures)
 
 
 @given(st.lists(st.floats(0, 1), max_size=8).map(sorted))

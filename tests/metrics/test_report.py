@@ -36,26 +36,16 @@ def test_golden(result: RunReport, console: Consoles, text_of: TextOf) -> None:
     target = console(80, 30)
     target.print(ResultView(result))
     assert text_of(target).replace("\\", "/") == GOLDEN
+    plain = console(60, 30, ascii_only=True)
+    plain.print(ResultView(result))
+    assert text_of(plain).isascii()
+    assert "The policy beats every baseline." in text_of(plain)
+    assert list(result_lines(replace(result, evaluation=None)))[1] == "policy: not evaluated"
 
 
-def test_without_unicode_it_is_ascii(result: RunReport, console: Consoles, text_of: TextOf) -> None:
-    target = console(60, 30, ascii_only=True)
-    target.print(ResultView(result))
-    assert text_of(target).isascii()
-    assert "The policy beats every baseline." in text_of(target)
-
-
-def test_a_run_without_evaluation_reports_its_behaviors(result: RunReport, console: Consoles, text_of: TextOf) -> None:
-    plain = RunReport(
-        "3dball",
-        Path("3dball"),
-        "learn",
-        "cancelled",
-        5000,
-        7.0,
-        714.0,
-        behaviors=(BehaviorSnapshot("3DBall", 5000, 9000, 40, 87.5, window_episodes=12),),
-    )
+def test_a_run_without_evaluation_reports_its_behaviors(console: Consoles, text_of: TextOf) -> None:
+    ball = BehaviorSnapshot("3DBall", 5000, 9000, 40, 87.5, window_episodes=12)
+    plain = RunReport("3dball", Path("3dball"), "learn", "cancelled", 5000, 7.0, 714.0, behaviors=(ball,))
     assert list(result_lines(plain)) == [
         "3dball cancelled: 5,000 decisions in 0:00:07 (714/s while learning)",
         "3DBall: mean reward 87.500 in its last summary (12 episodes), after 5,000 decisions",
@@ -98,8 +88,3 @@ def test_results_of_self_play_are_a_table(result: RunReport, console: Consoles, 
     assert title in text_of(target)
     rows = [line.strip("│ ").split("  ") for line in text_of(target).splitlines()]
     assert any(row[0] == "snapshot at 20,000" and "49.0 % to 94.3 %" in row[-1] for row in rows)
-
-
-def test_missing_scores_are_said_to_be_missing(result: RunReport) -> None:
-    lines = list(result_lines(replace(result, evaluation=None)))
-    assert lines[1] == "policy: not evaluated"

@@ -61,6 +61,9 @@ def test_pairs_that_do_not_fit_are_one_row(snapshot: Snapshots, show: Show) -> N
     assert f"… and {hidden} more: {hidden - 1} Training, 1 Failed" in more
     assert f"{1000 * hidden:,d}" in more
     assert "200,000" in next(line for line in text.splitlines() if " all " in line)
+    text = show(RunView(snapshot(30), max_rows=30), 80, 10)
+    assert "more" not in text, "whatever the height"
+    assert "\n│   29  " in text
 
 
 def test_pairs_that_run_or_failed_stand_first(show: Show) -> None:
@@ -74,7 +77,7 @@ def test_pairs_that_run_or_failed_stand_first(show: Show) -> None:
     assert [int(number) for number in shown] == [3, 5, 6, 2, 7, 1, 0, 4]
 
 
-def test_a_pair_that_failed_says_why_and_one_that_was_restarted_how_often(show: Show) -> None:
+def test_a_pair_says_why_it_failed_how_often_it_was_restarted_and_where_it_plays(show: Show) -> None:
     error = "engine 0 exited with exit code 70"
     pairs = (
         PairMetrics(0, PairState.FAILED, error=error),
@@ -88,35 +91,20 @@ def test_a_pair_that_failed_says_why_and_one_that_was_restarted_how_often(show: 
         assert "Training, 1 restart " in text
         assert "Failed: engine 0" in text
         assert (f"Failed: {error}" in text, "1,234" in text, "50.0 %" in text) == (whole,) * 3
-
-
-def test_a_pair_on_a_node_says_which(show: Show) -> None:
-    pairs = (
-        PairMetrics(0, PairState.TRAINING, node="local-2", restarts=1),
-        PairMetrics(1, PairState.TRAINING, node="local-1"),
-        PairMetrics(2, PairState.COMPLETED, node="local-1"),
-    )
+    pairs = (replace(pairs[2], node="local-2"), PairMetrics(3, PairState.COMPLETED, node="local-1"))
     text = show(RunView(RunSnapshot("run", "learn", pairs=pairs)), 100, 30)
-    assert "0  Training on local-2, 1 restart " in text
-    assert "1  Training on local-1 " in text
-    assert "2  Completed " in text
+    assert "2  Training on local-2, 1 restart " in text
+    assert "3  Completed " in text
 
 
-def test_max_rows_overrides_the_height(snapshot: Snapshots, show: Show) -> None:
-    text = show(RunView(snapshot(30), max_rows=30), 80, 10)
-    assert "more" not in text
-    assert "\n│   29  " in text
-
-
-def test_a_console_without_unicode_gets_ascii(snapshot: Snapshots, show: Show) -> None:
+def test_a_console_without_unicode_and_legacy_windows_get_ascii(
+    snapshot: Snapshots, show: Show, console: Consoles
+) -> None:
     text = show(RunView(snapshot(50)), 80, 20, ascii_only=True)
     assert text.isascii()
     assert "... and" in text
     assert "####" in text
     assert "?" not in text
-
-
-def test_legacy_windows_gets_ascii(snapshot: Snapshots, console: Consoles) -> None:
     target = console(80, 20)
     options = target.options.copy()
     options.legacy_windows = True
@@ -124,7 +112,7 @@ def test_legacy_windows_gets_ascii(snapshot: Snapshots, console: Consoles) -> No
     assert "".join(segment.text for line in lines for segment in line).isascii()
 
 
-def test_unknown_values_are_dashes(show: Show) -> None:
+def test_unknown_values_are_dashes_and_unknown_usage_is_left_out(show: Show) -> None:
     run = RunSnapshot("r", "parallel", pairs=(PairMetrics(0, PairState.PREPARING),), columns=("success",))
     text = show(RunView(run), 80, 20)
     assert "left -" in text
@@ -133,6 +121,12 @@ def test_unknown_values_are_dashes(show: Show) -> None:
     assert " all " not in text
     row = next(line for line in text.splitlines() if "Preparing" in line)
     assert row.split() == ["│", "0", "Preparing", "0", "-", "-", "0.0", "│"]
+    text = show(RunView(RunSnapshot("r", "batch", usage=Usage(0.96), time_shares={"acting": 0.254})), 80, 20)
+    assert "│ time: acting 25 % · CPU 1.0 cores  " in text
+    assert "memory" not in text
+    assert "│ policy updates 0, taking 0.0 s  " in text
+    assert "behind" not in text, "nothing acts apart from the learner"
+    assert "engines" not in text
 
 
 def test_learn_has_a_row_for_each_engine_with_its_lowest_and_highest_reward(snapshot: Snapshots, show: Show) -> None:
@@ -152,27 +146,8 @@ def test_learn_has_a_row_for_each_engine_with_its_lowest_and_highest_reward(snap
     assert "0  Training   ▁█▇             " in narrow, "the curve alone, where there is no room for more"
 
 
-def test_usage_that_is_unknown_is_left_out(show: Show) -> None:
-    text = show(RunView(RunSnapshot("r", "batch", usage=Usage(0.96), time_shares={"acting": 0.254})), 80, 20)
-    assert "│ time: acting 25 % · CPU 1.0 cores  " in text
-    assert "memory" not in text
-    assert "│ policy updates 0, taking 0.0 s  " in text
-    assert "behind" not in text, "nothing acts apart from the learner"
-    assert "engines" not in text
-
-
-def test_learn_shows_behaviors(snapshot: Snapshots, show: Show) -> None:
-    text = show(RunView(snapshot(1, "learn")), 100, 30)
-    assert "TauAgent · step 1,000 / 2,000 · 3 episodes · mean reward 0.700" in text
-
-
 def test_a_run_id_is_not_markup(show: Show) -> None:
     assert "[bold]x[/red]" in show(RunView(RunSnapshot("[bold]x[/red]", "parallel")), 80, 20)
-
-
-def test_rendering_is_pure(snapshot: Snapshots, show: Show) -> None:
-    view = RunView(snapshot())
-    assert show(view, 80, 30) == show(view, 80, 30)
 
 
 def test_merging_weights_by_decisions() -> None:
@@ -199,9 +174,6 @@ def test_behaviors_show_length_of_episodes_and_gradient_steps_where_they_are_tol
     assert "0.13 gradient steps a decision" in text
     assert text.count("gradient steps") == 1
     assert "5 environment steps/s" in text
-
-
-def test_a_run_from_recordings_counts_gradient_steps(show: Show) -> None:
     learns = RunSnapshot("r", "learn", decisions=400, unit="gradient steps", decisions_per_second=70.0)
     text = show(RunView(learns), 100, 30)
     assert "400 gradient steps" in text

@@ -43,27 +43,13 @@ def test_modes(
     mode: TerminalMode, terminal: bool, kind: type, console: Consoles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    recorder = terminal_recorder(mode, console=console(terminal=terminal), stream=io.StringIO())
+    stream = io.StringIO()
+    recorder = terminal_recorder(mode, console=console(terminal=terminal), stream=stream)
     assert type(recorder) is kind
-
-
-def test_a_dumb_terminal_gets_plain_lines(console: Consoles, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder.on_event(Event("note", 0.0))
+    assert stream.getvalue().startswith('{"type":"event"') == (mode == "json")
     monkeypatch.setenv("TERM", "dumb")
     assert isinstance(terminal_recorder(console=console(terminal=True)), PlainLines)
-
-
-def test_json_goes_to_the_stream(result: RunReport) -> None:
-    stream = io.StringIO()
-    with MetricsHub([terminal_recorder("json", stream=stream)]) as hub:
-        hub.result(result)
-    assert stream.getvalue().startswith('{"type":"result","schema":1,"run_id":"tau-01"')
-
-
-def test_quiet_writes_errors_to_stderr(result: RunReport, capsys: pytest.CaptureFixture[str]) -> None:
-    with MetricsHub([terminal_recorder("quiet")]) as hub:
-        hub.warning("engine 3 crashed")
-        hub.result(result)
-    assert capsys.readouterr() == ("", "[ERROR] pair 2: the engine exited by itself\n")
 
 
 class Times:
@@ -94,11 +80,8 @@ def drawings(times: Times, cost: float, seconds: float) -> int:
     return count
 
 
-def test_at_most_four_drawings_a_second() -> None:
+def test_at_most_four_drawings_a_second_and_dear_ones_are_rarer_and_cost_under_a_hundredth() -> None:
     assert 36 <= drawings(Times(), 0.0, 10.0) <= 40
-
-
-def test_dear_drawings_are_rarer_and_cost_under_a_hundredth() -> None:
     times = Times()
     assert drawings(times, 0.02, 100.0) in (49, 50)
     assert times.cpu <= 0.0101 * times.wall
@@ -115,6 +98,11 @@ def test_the_last_snapshot_is_always_drawn(snapshot: Snapshots, console: Console
     table.close()
     assert "2 decisions" not in text_of(target)
     assert "3 decisions" in text_of(target)
+    nothing = console(terminal=True)
+    table = LiveTable(nothing)
+    for _ in range(2):
+        table.close()
+    assert text_of(nothing) == ""
 
 
 def test_a_whole_run_on_a_terminal(snapshot: Snapshots, result: RunReport, console: Consoles, text_of: TextOf) -> None:
@@ -129,14 +117,6 @@ def test_a_whole_run_on_a_terminal(snapshot: Snapshots, result: RunReport, conso
     assert text.index("pair  state") < text.index("engine 3 crashed [1]") < text.index("tau-01 completed")
     assert text.count("\x1b[?25l") == text.count("\x1b[?25h") == 1, "the cursor is given back"
     assert text.rstrip().endswith("╯")
-
-
-def test_closing_twice_and_without_a_snapshot_is_fine(console: Consoles, text_of: TextOf) -> None:
-    target = console(terminal=True)
-    table = LiveTable(target)
-    table.close()
-    table.close()
-    assert text_of(target) == ""
 
 
 TASK = TaskKeys("Tau/Mean Reward", "Tau/Success Rate", "Tau/Aggregated Reward")
@@ -192,17 +172,16 @@ def test_golden(console: Consoles, text_of: TextOf, result: RunReport, terminal:
     assert text_of(target).replace("\\", "/") == GOLDEN
 
 
-def test_quiet_shows_nothing_but_errors(console: Consoles, text_of: TextOf, result: RunReport) -> None:
-    target = console()
-    run(QuietLines(target), result)
-    assert text_of(target).splitlines() == ["[ERROR] pair 2: the engine exited by itself"]
-
-
 def test_what_the_console_cannot_write_becomes_a_question_mark(console: Consoles, text_of: TextOf) -> None:
     target = console(ascii_only=True)
     with MetricsHub([PlainLines(target)]) as hub:
         hub.warning("Übung")
     assert text_of(target) == "[WARNING] ?bung\n"
+
+
+def test_quiet_writes_nothing_but_errors_to_stderr(result: RunReport, capsys: pytest.CaptureFixture[str]) -> None:
+    run(terminal_recorder("quiet"), result)
+    assert capsys.readouterr() == ("", "[ERROR] pair 2: the engine exited by itself\n")
 
 
 @pytest.mark.parametrize("mode", ["plain", "json"])

@@ -46,9 +46,6 @@ def test_what_summaries_say() -> None:
     trend.add(hub.flush("A", 4))
     assert trend.groups == [3.0]
     assert len(trend.rewards) == 3, "a summary without reward is no point"
-
-
-def test_losses_of_several_behaviors_are_their_mean() -> None:
     trends = {"A": Trend(losses={"KL": 1.0}), "B": Trend(losses={"KL": 3.0, "entropy": 2.0})}
     assert mean_losses(trends) == {"KL": 2.0, "entropy": 2.0}
     assert mean_losses({}) == {}

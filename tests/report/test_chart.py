@@ -73,6 +73,11 @@ def test_a_chart_has_its_lines_band_baselines_and_stops() -> None:
         assert told in text
     assert "b" not in {tag for tag, attributes in read.seen if attributes}, "a name is no markup"
     assert classes.count("stop") == 3
+    read = drawn(Chart("x", (Line("", Curve([0, 5, 20], [1, 2, 3])),)))
+    stops = [attributes for _, attributes in read.seen if attributes.get("class") == "stop"]
+    ends = [(float(str(one["x"])[:-1]), float(str(one["width"])[:-1])) for one in stops]
+    assert [x for x, _ in ends] == pytest.approx([0.0, 12.5, 62.5])
+    assert [x + width for x, width in ends] == pytest.approx([12.5, 62.5, 100.0]), "no gaps"
 
 
 @pytest.mark.parametrize("count", range(20))
@@ -82,14 +87,6 @@ def test_small_charts_fill_their_rows(count: int) -> None:
     assert len(sixths) == count
     assert sum(sixths) % 6 == 0
     assert {6 * row for row in range(1, sum(sixths) // 6 + 1)} <= set(ends), "no chart goes over the end of a row"
-
-
-def test_strips_share_the_width_without_gaps() -> None:
-    read = drawn(Chart("x", (Line("", Curve([0, 5, 20], [1, 2, 3])),)))
-    stops = [attributes for _, attributes in read.seen if attributes.get("class") == "stop"]
-    ends = [(float(str(one["x"])[:-1]), float(str(one["width"])[:-1])) for one in stops]
-    assert [x for x, _ in ends] == pytest.approx([0.0, 12.5, 62.5])
-    assert [x + width for x, width in ends] == pytest.approx([12.5, 62.5, 100.0])
 
 
 def test_what_is_measured_now_and_then_is_dotted_and_one_value_is_a_dot() -> None:

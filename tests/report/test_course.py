@@ -11,7 +11,9 @@ from tests.report.conftest import append, summaries, write_run
 from tests.report.pages import page, section
 
 
-def test_the_time_of_pairs_and_learners_is_split_by_their_timers(run: Path) -> None:
+def test_the_time_of_pairs_and_learners_is_split_by_their_timers_and_faults_are_counted(run: Path) -> None:
+    warning = {"type": "event", "kind": "warning", "elapsed": 2.0, "fields": {"message": "odd"}}
+    append(run, *[warning] * 3)
     timers = Timer()
     for name, decide, wait in (("pair 0", 3.0, 1.0), ("pair 1", 2.0, 2.0)):
         pair = timers.part("pairs", parallel=True).part(name)
@@ -19,7 +21,9 @@ def test_the_time_of_pairs_and_learners_is_split_by_their_timers(run: Path) -> N
     timers.part("learners", parallel=True).part("TauAgent").part("update").total = 7.0
     (run / "run_logs").mkdir()
     atomic_write_json(run / "run_logs" / "timers.json", timers.tree())
-    told = section(page(run), "time")
+    text = page(run)
+    assert section(text, "faults").startswith("Faults 3 warnings. after what message times 2.0 s warning odd 3")
+    told = section(text, "time")
     assert "time of the pairs decide wait for the environment first 62.5 % 37.5 %" in told
     assert "time of the learners update first 100.0 %" in told
     (run / "run_logs" / "timers.json").write_text('{"children": {"pairs": {"children": [1]}}}', "utf-8")
@@ -37,12 +41,6 @@ def test_a_run_without_pairs_of_a_task_has_engines(tmp_path: Path) -> None:
     assert section(page(tmp_path), "engines").startswith(
         "Engines engine state last reward engine restarts engine 0 Comp"
     )
-
-
-def test_faults_are_counted_first(run: Path) -> None:
-    warning = {"type": "event", "kind": "warning", "elapsed": 2.0, "fields": {"message": "odd"}}
-    append(run, *[warning] * 3)
-    assert section(page(run), "faults").startswith("Faults 3 warnings. after what message times 2.0 s warning odd 3")
 
 
 def test_independent_pairs_are_pairs_of_one_behavior(tmp_path: Path) -> None:

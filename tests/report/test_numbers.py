@@ -34,9 +34,6 @@ def test_duration(seconds: float | None, text: str) -> None:
 def test_the_others() -> None:
     assert reward(0.9567) == "+0.957"
     assert reward(-100.8) == "-100.8"
-    assert [size(count) for count in (12, 116_200, 1.9e6, 3e9)] == ["12 bytes", "116.2 kB", "1.9 MB", "3.0 GB"]
-
-
-def test_the_deviation_is_that_of_a_sample() -> None:
-    assert mean_and_deviation([1.0, 3.0]) == (2.0, math.sqrt(2.0))
+    assert mean_and_deviation([1.0, 3.0]) == (2.0, math.sqrt(2.0)), "that of a sample"
     assert mean_and_deviation([5.0]) == (5.0, 0.0)
+    assert [size(count) for count in (12, 116_200, 1.9e6, 3e9)] == ["12 bytes", "116.2 kB", "1.9 MB", "3.0 GB"]

@@ -46,26 +46,13 @@ def test_one_run_has_no_name_in_the_legend_and_the_band_of_its_pairs(runs: list[
     legend = axes.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == ["lowest to highest of 2 pairs"]
-    assert draw_runs(runs[:1], "loss").axes[0].get_legend() is None
+    [loss] = draw_runs(runs[:1], "loss").axes
+    assert (loss.get_legend(), loss.get_ylabel()) == (None, "policy loss")
     assert figure.get_suptitle() == "ball-1"
     assert axes.get_xlabel() == "agent decisions"
-
-
-def test_losses_and_both(runs: list[Path]) -> None:
-    [loss] = draw_runs(runs[:1], "loss").axes
-    assert loss.get_ylabel() == "policy loss"
-    reward, again = draw_runs(runs[:1], "both").axes
-    assert reward.get_ylabel() == "mean reward"
-    assert again.get_ylabel() == "policy loss"
-
-
-def test_groups_have_a_panel(tmp_path: Path) -> None:
-    with MetricsHub([JsonLines(tmp_path / "log.jsonl")]) as hub:
-        for step in (100, 200):
-            hub.episode("A", 0, [0.0], [5], [1.0 * step])
-            hub.flush("A", step)
-    own, group = draw_runs([tmp_path]).axes
-    assert (own.get_ylabel(), group.get_ylabel()) == ("cumulative reward", "group cumulative reward")
+    assert [axes.get_ylabel() for axes in draw_runs(runs[:1], "both").axes] == ["mean reward", "policy loss"]
+    raw, smooth = (np.asarray(draw_runs(runs[:1], smooth=n).axes[0].get_lines()[0].get_ydata()) for n in (1, 3))
+    np.testing.assert_allclose(smooth[1:-1], (raw[:-2] + raw[1:-1] + raw[2:]) / 3)
 
 
 def write_log(folder: Path, **curves: list[float]) -> Path:
@@ -117,7 +104,9 @@ def test_runs_of_different_kinds_have_a_panel_each_and_keep_their_colours(
     )
 
 
-def test_a_run_that_is_left_out_is_named(runs: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_that_is_left_out_is_named_and_behaviors_without_room_are_counted(
+    runs: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     silent = write_log(tmp_path / "silent", A_loss=[1, 2])
     [axes] = draw_runs([runs[3], silent]).axes
     assert labels(axes) == ["other"]
@@ -125,38 +114,22 @@ def test_a_run_that_is_left_out_is_named(runs: list[Path], tmp_path: Path, caplo
     assert [record.getMessage() for record in caplog.records] == [
         "the log of 'silent' has no reward yet, so the picture leaves it out"
     ]
-
-
-def test_behaviors_without_room_are_counted(tmp_path: Path) -> None:
     crowd = write_log(tmp_path / "crowd", **{f"B{number}_reward": [1.0, 2.0] for number in range(14)})
-    [axes] = draw_runs([crowd]).axes
-    legend = axes.get_legend()
+    legend = draw_runs([crowd]).axes[0].get_legend()
     assert legend is not None
     assert "2 behaviors more are in log.jsonl" in [text.get_text() for text in legend.get_texts()]
 
 
-def test_smoothing_averages_points(runs: list[Path]) -> None:
-    raw, smooth = (np.asarray(draw_runs(runs[:1], smooth=n).axes[0].get_lines()[0].get_ydata()) for n in (1, 3))
-    np.testing.assert_allclose(smooth[1:-1], (raw[:-2] + raw[1:-1] + raw[2:]) / 3)
-
-
 def test_time_goes_on_where_a_run_was_resumed(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", pairs=1)
-    (run / "log.jsonl").unlink()
+    run = tmp_path
     points = [(1000, 2.0, 1.0), (2000, 5.0, 2.0), (3000, 9.0, 3.0), (2500, 1.0, 4.0), (4000, 3.0, 5.0)]
     summary = {"type": "summary", "behavior": "Ball"}
-    append(
-        run,
-        *(
-            {**summary, "step": s, "elapsed": t, "values": {"Environment/Cumulative Reward": y}}
-            for s, t, y in points[:3]
-        ),
-        {"type": "event", "kind": "resumed", "elapsed": 0.1, "fields": {"behavior": "Ball", "step": 2000}},
-        *(
-            {**summary, "step": s, "elapsed": t, "values": {"Environment/Cumulative Reward": y}}
-            for s, t, y in points[3:]
-        ),
-    )
+    lines = [
+        {**summary, "step": step, "elapsed": time, "values": {"Environment/Cumulative Reward": reward}}
+        for step, time, reward in points
+    ]
+    resumed = {"type": "event", "kind": "resumed", "elapsed": 0.1, "fields": {"behavior": "Ball", "step": 2000}}
+    append(run, *lines[:3], resumed, *lines[3:])
     [axes] = draw_runs([run], along="time").axes
     line: Any = axes.get_lines()[0]
     assert list(line.get_xdata()) == [2.0, 5.0, 10.0, 12.0]
@@ -170,8 +143,7 @@ def test_time_goes_on_where_a_run_was_resumed(tmp_path: Path) -> None:
     ("last", "unit", "tick"), [(100.0, "s", "60"), (600.0, "minutes", "1"), (9000.0, "hours", "0.0166667")]
 )
 def test_long_times_are_told_in_larger_units(last: float, unit: str, tick: str, tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run")
-    (run / "log.jsonl").unlink()
+    run = tmp_path
     for step, time in ((1, 0.0), (2, last)):
         append(run, {"type": "summary", "behavior": "B", "step": step, "elapsed": time, "values": {"Losses/X": 1.0}})
     [axes] = draw_runs([run], "loss", "time").axes

@@ -43,13 +43,6 @@ def test_a_whole_run(run: Path) -> None:
     assert session.ended == 12.5
 
 
-def test_a_run_without_a_last_word_was_broken_off(tmp_path: Path) -> None:
-    record = RunRecord.load(write_run(tmp_path / "r", result=False))
-    assert record.outcome == BROKEN_OFF
-    assert record.evaluation == {}
-    assert record.decisions == 5000
-
-
 def test_a_run_whose_folder_is_locked_is_in_progress(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "r", result=False)
     lock = FileLock(folder / ".lock")
@@ -59,6 +52,8 @@ def test_a_run_whose_folder_is_locked_is_in_progress(tmp_path: Path) -> None:
     (folder / ".lock").write_text("process 1 on a machine", "utf-8")
     assert RunRecord.load(folder).outcome == BROKEN_OFF, "the lock of a dead process is free"
     assert (folder / ".lock").read_text("utf-8") == "process 1 on a machine", "nothing of the run is touched"
+    assert RunRecord.load(folder).evaluation == {}
+    assert RunRecord.load(folder).decisions == 5000
 
 
 def test_a_resumed_run_has_sessions_and_the_last_one_counts(run: Path) -> None:
@@ -70,47 +65,32 @@ def test_a_resumed_run_has_sessions_and_the_last_one_counts(run: Path) -> None:
     assert record.seconds == 16.5
 
 
-def test_a_clock_that_goes_back_is_a_new_start(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "r", result=False)
-    (folder / "log.jsonl").unlink()
-    append(folder, summary(10.0), event("note", 9.9), summary(20.0), summary(0.7, 500), summary(5.0, 1500))
-    assert [one.ended for one in RunRecord.load(folder).sessions] == [20.0, 5.0]
-
-
-def test_a_start_after_a_result_is_a_new_one_however_short_the_first_was(tmp_path: Path) -> None:
-    append(tmp_path, summary(0.1), {"type": "result", "outcome": "cancelled", "wall_seconds": 0.2}, summary(0.3, 2000))
+def test_a_clock_that_goes_back_and_a_result_are_followed_by_a_new_start(tmp_path: Path) -> None:
+    append(tmp_path, summary(10.0), event("note", 9.9), summary(20.0), summary(0.1, 500))
+    append(tmp_path, {"type": "result", "outcome": "cancelled", "wall_seconds": 0.2}, summary(0.3, 2000))
     record = RunRecord.load(tmp_path)
-    assert [one.ended for one in record.sessions] == [0.2, 0.3]
+    assert [one.ended for one in record.sessions] == [20.0, 0.2, 0.3], "however short one was"
     assert record.outcome == BROKEN_OFF
 
 
 def test_restarts_and_refused_updates_are_told_apart_from_other_warnings(run: Path) -> None:
+    """Older logs say of them in words alone."""
     append(
         run,
         event("warning", 20.0, message="in whatever words", pair=1, restart=1),
         event("warning", 21.0, message="in whatever words", behavior="TauAgent", skipped=1),
         event("warning", 22.0, message="something else"),
+        event("warning", 22.5, message="engine 1 ended; starting it again in 0.25 s (restart 1)", pair=1),
+        event("warning", 22.5, message="an update was skipped and the weights kept: NaN", behavior="TauAgent"),
         event("note", 23.0, message="pressed"),
         {"type": "result", "outcome": "failed", "wall_seconds": 24.0, "errors": ["pair 0: gone"]},
         {"type": "summary", "behavior": "B", "step": 1, "statistics": {"x": {"non_finite": 3}, "y": {"non_finite": 1}}},
     )
     record = RunRecord.load(run)
-    assert record.faults == {"error": 1, "engine restart": 1, "refused update": 1, "warning": 1}
-    assert record.pairs["1"].restarts == 1
-    assert record.pairs["0"].restarts == 0
+    assert record.faults == {"error": 1, "engine restart": 2, "refused update": 2, "warning": 1}
+    assert [record.pairs[name].restarts for name in "01"] == [0, 2]
     assert record.non_finite == 4
     assert [one.kind for one in record.happenings if not one.fault] == ["lesson", "note"]
-
-
-def test_what_older_logs_say_of_restarts_and_refused_updates_is_known_by_its_words(run: Path) -> None:
-    append(
-        run,
-        event("warning", 20.0, message="engine 1 ended; starting it again in 0.25 s (restart 1)", pair=1),
-        event("warning", 21.0, message="an update was skipped and the weights kept: NaN", behavior="TauAgent"),
-    )
-    record = RunRecord.load(run)
-    assert record.faults == {"engine restart": 1, "refused update": 1}
-    assert record.pairs["1"].restarts == 1
 
 
 def test_damaged_files_are_faults_and_cost_no_more(run: Path) -> None:

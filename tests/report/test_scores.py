@@ -29,15 +29,12 @@ def test_several_runs_are_one_thing_with_seeds(tmp_path: Path) -> None:
     assert all(f"{name}: TauAgent-4000 best" in section(text, "checkpoints") for name in "abc")
 
 
-def test_runs_that_are_not_one_thing_are_told(tmp_path: Path) -> None:
-    text = page(write_run(tmp_path / "a"), write_run(tmp_path / "b", tau__agents=8))
+def test_runs_that_are_not_one_thing_are_told_and_many_differences_are_a_folded_table(tmp_path: Path) -> None:
+    one, other = write_run(tmp_path / "a"), write_run(tmp_path / "b", tau__agents=8)
+    text = page(one, other)
     assert '<details open=""><summary class="warn">' in text, "few of them are open"
     assert "These runs differ in more than their seed: in 1 setting. key a b tau.agents 32 8" in section(text, "runs")
     assert "agents 32, 8 32" in section(text, "settings")
-
-
-def test_many_differences_are_a_folded_table(tmp_path: Path) -> None:
-    one, other = write_run(tmp_path / "a"), write_run(tmp_path / "b")
     (other / "configuration.yaml").write_text(dump_settings(load_settings("Pendulum")), "utf-8")
     text = page(one, other)
     [(opening, fold)] = re.findall(r'(<details[^>]*>)(<summary class="warn">.*?)</details>', text, re.DOTALL)

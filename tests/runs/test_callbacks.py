@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tau_trainer import Callback, LambdaCallback, train
+from tau_trainer import Callback, LambdaCallback
 from tau_trainer.errors import CallbackError, SettingsError
 from tau_trainer.metrics import RunReport, keys
 from tau_trainer.runs.callbacks import _HOOKS, Callbacks, EpisodeInfo
@@ -112,42 +111,6 @@ def test_learning_is_the_same_with_callbacks(stage: Stage, tmp_path: Path) -> No
     assert lasts[0] == lasts[1]
 
 
-def test_a_callback_ends_the_run_as_done(stage: Stage, tmp_path: Path) -> None:
-    class Enough(Callback):
-        def on_update_end(self, info: Any) -> None:
-            if info.version == 2:
-                self.stop("two updates are enough")
-
-    callback = Enough()
-    late = LambdaCallback(on_update_end=lambda info: late.stop("too late") if info.version == 2 else None)
-    report = run(tau_settings(tmp_path, behaviors__TauAgent__max_steps=100_000), callback, late)
-    assert (report.outcome, report.exit_code) == ("completed", 0)
-    assert report.decisions < 2000
-    assert report.models[0].is_file()
-    log = (report.folder / "log.jsonl").read_text()
-    assert "two updates are enough" in log
-    assert "too late" not in log, "the first reason is the run's"
-    again = run(tau_settings(tmp_path, "again"), callback)
-    assert again.decisions < 400, "it is told anew in every run"
-
-
-def test_a_callback_that_fails_is_named_and_ends_the_run_with_everything_saved(stage: Stage, tmp_path: Path) -> None:
-    def fail(info: Any) -> None:
-        if info.version == 3:
-            raise KeyError("no such thing")
-
-    class Broken(LambdaCallback):
-        pass
-
-    other = Listener()
-    report = run(tau_settings(tmp_path, behaviors__TauAgent__max_steps=100_000), Broken(on_update_end=fail), other)
-    assert (report.outcome, report.exit_code) == ("failed", 2)
-    assert report.errors[0] == "the callback Broken failed in on_update_end: KeyError: 'no such thing'; fix it"
-    assert list((report.folder / "checkpoints").glob("TauAgent-*"))
-    assert report.models[0].is_file()
-    assert other.names[-1] == "on_train_end", "the others are told to the end"
-
-
 def test_a_callback_that_fails_at_the_begin_leaves_nothing(stage: Stage, tmp_path: Path) -> None:
     def fail(info: Any) -> None:
         raise ValueError("wrong\nand more")
@@ -160,17 +123,7 @@ def test_a_callback_that_fails_at_the_begin_leaves_nothing(stage: Stage, tmp_pat
     assert stage.starts == [], "no engine was started"
 
 
-def test_one_that_fails_at_the_end_is_told_in_the_report(stage: Stage, tmp_path: Path) -> None:
-    def fail(info: Any) -> None:
-        raise OSError("disk")
-
-    report = run(tau_settings(tmp_path), LambdaCallback(on_train_end=fail))
-    assert report.outcome == "failed"
-    assert "on_train_end: OSError: disk" in report.errors[0]
-    assert report.models[0].is_file()
-
-
-def test_a_failed_one_is_called_no_more() -> None:
+def test_a_callback_hears_what_it_overrides_and_nothing_more_once_it_has_failed() -> None:
     calls: list[int] = []
     errors: list[CallbackError] = []
 
@@ -183,17 +136,13 @@ def test_a_failed_one_is_called_no_more() -> None:
             calls.append(2)
 
     callbacks = Callbacks([Once()], on_error=errors.append)
+    assert [hook for hook in _HOOKS if hook in callbacks.wanted] == ["on_save_begin", "on_save_end"]
     for _ in range(2):
         callbacks.tell("on_save_begin", None)
         callbacks.tell("on_save_end", None)
     assert calls == [1]
     assert len(errors) == 1
     assert isinstance(errors[0].__cause__, RuntimeError)
-
-
-def test_only_what_is_overridden_is_asked_for() -> None:
-    callbacks = Callbacks([Loud(), LambdaCallback(on_save_end=print)])
-    assert [hook for hook in _HOOKS if hook in callbacks.wanted] == ["on_episode_end", "on_save_end"]
 
 
 def test_a_lambda_callback_knows_its_names() -> None:
@@ -224,10 +173,3 @@ def test_a_callback_that_cannot_be_made_is_told_before_anything_starts(
     with pytest.raises(SettingsError, match=text):
         run(tau_settings(tmp_path, callbacks=[name]))
     assert not (tmp_path / "run").exists()
-
-
-def test_train_takes_callbacks(stage: Stage, tmp_path: Path) -> None:
-    heard: Sequence[Any] = []
-    callback = LambdaCallback(on_train_end=heard.append)  # type: ignore[attr-defined]
-    report = train(tau_settings(tmp_path), "parallel", callbacks=[callback], terminal="quiet")
-    assert heard[0].report == report

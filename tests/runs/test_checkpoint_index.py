@@ -13,43 +13,20 @@ def _save(folder: Path, step: int, name: str = "B") -> Path:
     return save_checkpoint(folder, step, {"w": np.ones(2, np.float32)}, {}, 0, name=name)
 
 
-def test_names_with_dashes_and_digits_are_kept_apart(tmp_path: Path) -> None:
-    for name in ("A", "A-5", "A-5-7", "A.2"):
+def test_names_are_found_and_kept_apart_whatever_else_is_in_the_folder(tmp_path: Path) -> None:
+    assert learner_names(tmp_path / "absent") == scan(tmp_path / "absent", "B") == []
+    names = ["A", "A-5", "A-5-7", "A.2", "B", "Ball/hard?team=0"]
+    for name in names:
         _save(tmp_path, 100, name)
-    for name in ("A", "A-5", "A-5-7", "A.2"):
-        assert [entry.path.name for entry in scan(tmp_path, name)] == [f"{name}-100"]
-
-
-def test_names_are_found(tmp_path: Path) -> None:
-    assert learner_names(tmp_path / "absent") == []
-    for step, name in ((1, "Tau"), (2, "Tau"), (1, "A-5"), (1, "Tau-1")):
-        _save(tmp_path, step, name)
-    _save(tmp_path, 2, "Tau")
-    (tmp_path / ".Tau-7").mkdir()
-    (tmp_path / "notes").mkdir()
-    assert learner_names(tmp_path) == ["A-5", "Tau", "Tau-1"]
-
-
-def test_order_is_the_order_of_writing(tmp_path: Path) -> None:
-    for step in (100, 90, 1000, 20):
-        _save(tmp_path, step)
-    assert [entry.step for entry in scan(tmp_path, "B")] == [100, 90, 1000, 20]
-
-
-def test_other_things_in_the_folder_are_ignored(tmp_path: Path) -> None:
+    for other in (".B-8", "B-best", "notes"):
+        (tmp_path / other).mkdir()
     (tmp_path / "B-7").write_text("a file")
-    (tmp_path / ".B-8").mkdir()
-    (tmp_path / "B-best").mkdir()
-    _save(tmp_path, 1)
-    assert [entry.path.name for entry in scan(tmp_path, "B")] == ["B-1"]
-    assert scan(tmp_path / "absent", "B") == []
-
-
-def test_names_that_are_no_folder_names(tmp_path: Path) -> None:
-    path = _save(tmp_path, 3, "Ball/hard?team=0")
-    assert path.name == f"{file_name('Ball/hard?team=0')}-3"
-    assert [entry.path for entry in scan(tmp_path, "Ball/hard?team=0")] == [path]
-    assert learner_names(tmp_path) == ["Ball/hard?team=0"]
+    assert learner_names(tmp_path) == names
+    for name in names:
+        assert [entry.path.name for entry in scan(tmp_path, name)] == [f"{file_name(name)}-100"]
+    for step in (90, 1000, 20):
+        _save(tmp_path, step)
+    assert [entry.step for entry in scan(tmp_path, "B")] == [100, 90, 1000, 20], "the order of writing"
 
 
 def test_names_with_one_file_name_in_earlier_versions_are_kept_apart(tmp_path: Path) -> None:

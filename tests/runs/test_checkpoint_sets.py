@@ -39,19 +39,19 @@ def found(whole: ResumePoint) -> list[str]:
 def test_the_newest_of_which_nothing_is_missing(tmp_path: Path) -> None:
     assert latest_set(tmp_path) == ResumePoint({}, frozenset(), ())
     assert last_number(tmp_path) == 0
+    save(tmp_path / "begun", 1, "AB", 10, dies_before="B")
+    assert latest_set(tmp_path / "begun") == ResumePoint({}, frozenset({1}), ())
     save(tmp_path, 1, "AB", 10)
+    save(tmp_path, 2, "CAB", 20, dies_before="B")
+    assert found(latest_set(tmp_path)) == ["A-10", "B-10"], "C begins anew"
     save(tmp_path, 2, "ABC", 20)
     assert found(latest_set(tmp_path)) == ["A-20", "B-20", "C-20"]
     save(tmp_path, 3, "ABC", 30, dies_before="C")
     assert found(latest_set(tmp_path)) == ["A-20", "B-20", "C-20"]
     assert latest_set(tmp_path).passed == {3}
     assert last_number(tmp_path) == 3
-
-
-def test_a_policy_that_is_new_is_of_no_moment_yet(tmp_path: Path) -> None:
-    save(tmp_path, 1, "AB", 10)
-    save(tmp_path, 2, "CAB", 20, dies_before="B")
-    assert found(latest_set(tmp_path)) == ["A-10", "B-10"], "C begins anew"
+    save(tmp_path, 4, "B", 40)
+    assert found(latest_set(tmp_path, ["B"])) == ["B-40"], "others than those asked for do not matter"
 
 
 def test_a_run_of_an_earlier_version_goes_on_whatever_its_policies_are_called(tmp_path: Path) -> None:
@@ -73,11 +73,6 @@ def test_a_run_of_an_earlier_version_goes_on_whatever_its_policies_are_called(tm
     assert [path.name for path in tmp_path.glob("A_B*")] == [f"{file}-40"], "what is older goes"
 
 
-def test_nothing_is_whole(tmp_path: Path) -> None:
-    save(tmp_path, 1, "AB", 10, dies_before="B")
-    assert latest_set(tmp_path) == ResumePoint({}, frozenset({1}), ())
-
-
 def test_damage_takes_the_whole_moment_back(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         save(tmp_path, number, "AB", 10 * number)
@@ -97,19 +92,13 @@ def test_policies_that_save_by_themselves_go_on_from_their_newest(tmp_path: Path
     assert found(latest_set(tmp_path)) == ["A-30", "B-10", "C-40"]
 
 
-def test_what_was_never_finished_makes_room_for_the_next(tmp_path: Path) -> None:
-    save(tmp_path, 1, "AB", 10)
-    save(tmp_path, 2, "AB", 20, dies_before="B")
-    save(tmp_path, 3, "AB", 30, dies_before="B")
-    assert left(tmp_path) == ["A-10", "A-30", "B-10"]
-
-
-def test_what_was_never_finished_goes_whatever_it_is_called(tmp_path: Path) -> None:
-    names = ["C", "A/B"]
+@pytest.mark.parametrize("names", [["A", "B"], ["C", "A/B"]])
+def test_what_was_never_finished_makes_room_for_the_next(tmp_path: Path, names: list[str]) -> None:
     save(tmp_path, 1, names, 10)
     for number in (2, 3):
-        save(tmp_path, number, names, 10 * number, dies_before="A/B")
-    assert left(tmp_path) == [f"{file_name('A/B')}-10", "C-10", "C-30"]
+        save(tmp_path, number, names, 10 * number, dies_before=names[1])
+    first, second = map(file_name, names)
+    assert left(tmp_path) == sorted([f"{first}-10", f"{first}-30", f"{second}-10"])
 
 
 def test_what_is_damaged_and_what_was_retired_is_not_what_was_never_finished(tmp_path: Path) -> None:
@@ -151,12 +140,6 @@ def test_of_an_earlier_version_several_moments_are_better_than_none(tmp_path: Pa
     save_checkpoint(tmp_path, 10, WEIGHTS, {"generation": 1}, 0, name="B")
     save_checkpoint(tmp_path, 20, WEIGHTS, {"generation": 2}, 0, name="A")
     assert found(latest_set(tmp_path)) == ["A-20", "B-10"]
-
-
-def test_other_policies_than_those_asked_for_do_not_matter(tmp_path: Path) -> None:
-    save(tmp_path, 1, "AB", 10)
-    save(tmp_path, 2, "B", 20)
-    assert found(latest_set(tmp_path, ["B"])) == ["B-20"]
 
 
 def test_a_model_goes_with_its_checkpoint(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from tau_trainer.files import file_name
 from tau_trainer.runs.folder import RunFolder, atomic_write_json, atomic_write_text, let_go
 
 
-def _old_run(results: Path) -> Path:
-    folder = RunFolder.create(results, "one")
+def _old_run(results: Path, run_id: str = "one") -> Path:
+    folder = RunFolder.create(results, run_id)
     atomic_write_text(folder.configuration, "old: true\n")
     folder.commit()
     folder.release()
@@ -52,11 +52,30 @@ def test_no_behavior_is_called_as_a_file_that_every_run_has(tmp_path: Path) -> N
         assert file_name(name) != name
 
 
-def test_a_run_that_exists_is_refused_with_both_remedies(tmp_path: Path) -> None:
-    path = _old_run(tmp_path)
-    with pytest.raises(RunExistsError, match=r"'one' is taken.*--resume.*--force.*--run-id"):
-        RunFolder.create(tmp_path, "one")
-    assert _names(path) == ["configuration.yaml"]
+REFUSED: list[tuple[str, dict[str, bool], str]] = [
+    ("old", {}, r"'old' is taken.*--resume.*--force.*--run-id"),
+    ("old", {"resume": True, "force": True}, "contradict each other"),
+    ("absent", {"resume": True}, "no run to resume"),
+    ("empty", {"resume": True}, "no run to resume"),
+    ("sources", {"force": True}, "does not delete it"),
+    ("file", {}, "is a file"),
+    *((name, {}, "not a valid folder name") for name in ("", "a/b", "..", ".", "CON", "a\\b", "x?", ".hidden", "end.")),
+]
+
+
+@pytest.mark.parametrize(("run_id", "flags", "sentence"), REFUSED)
+def test_what_is_refused_is_left_as_it_is(tmp_path: Path, run_id: str, flags: dict[str, bool], sentence: str) -> None:
+    _old_run(tmp_path, "old")
+    for name in ("empty", "sources"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "sources" / "main.py").write_text("")
+    (tmp_path / "file").write_text("")
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.name != ".lock"}
+    with pytest.raises(SettingsError, match=sentence):
+        RunFolder.create(tmp_path, run_id, **flags)
+    with pytest.raises(SettingsError, match="choose another --results-dir"):
+        RunFolder.create(tmp_path / "file", "one")
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.name != ".lock"} == before
 
 
 def test_what_is_known_beforehand_is_told_and_nothing_is_made(tmp_path: Path) -> None:
@@ -86,22 +105,16 @@ def test_whether_it_is_being_trained_can_be_asked_without_touching_it(tmp_path: 
     assert (folder.path / ".lock").read_text("utf-8") == told
 
 
-def test_resume_opens_the_run_and_clears_half_files(tmp_path: Path) -> None:
+def test_resume_opens_the_run_and_clears_half_files_and_what_fails_then_leaves_no_trace(tmp_path: Path) -> None:
     path = _old_run(tmp_path)
     (path / ".run.json.abc.partial").write_text("half")
     folder = RunFolder.create(tmp_path, "one", resume=True)
     assert folder.resumed
     assert _names(path) == ["configuration.yaml"]
+    atomic_write_text(folder.configuration, "new: true\n")
     folder.discard()
-    assert _names(path) == ["configuration.yaml"]
-
-
-def test_there_must_be_something_to_resume(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    for run_id in ("absent", "empty"):
-        with pytest.raises(SettingsError, match="no run to resume"):
-            RunFolder.create(tmp_path, run_id, resume=True)
-    assert _names(tmp_path) == ["empty"]
+    assert (path / "configuration.yaml").read_text() == "old: true\n"
+    assert sorted(one.name for one in path.iterdir()) == ["configuration.yaml"]
 
 
 def test_force_replaces_once_the_run_has_started(tmp_path: Path) -> None:
@@ -116,46 +129,32 @@ def test_force_replaces_once_the_run_has_started(tmp_path: Path) -> None:
     assert _names(path) == ["run.json"]
 
 
-def test_force_gives_the_old_run_back_when_the_new_one_cannot_start(tmp_path: Path) -> None:
+def test_force_gives_the_old_run_back_when_the_new_one_cannot_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = _old_run(tmp_path)
     folder = RunFolder.create(tmp_path, "one", force=True)
     atomic_write_json(folder.run_json, {"seed": 1})
     folder.discard()
     assert _names(tmp_path) == ["one"]
     assert _names(path) == ["configuration.yaml"]
-
-
-def test_a_force_that_was_killed_is_cleared_by_the_next(tmp_path: Path) -> None:
-    _old_run(tmp_path)
-    killed = RunFolder.create(tmp_path, "one", force=True)
-    atomic_write_text(killed.configuration, "")
-    killed.release()  # as the system does for a process that dies
-    RunFolder.create(tmp_path, "one", force=True).commit()
-    assert _names(tmp_path) == ["one"]
+    folder = RunFolder.create(tmp_path, "one", force=True)
+    monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)
+    folder.discard()
+    assert folder.replaced is not None
+    assert _names(folder.replaced) == ["configuration.yaml"], "also where the new one cannot be deleted"
 
 
 @pytest.mark.parametrize("run_id", ["a[b]c", "x.y", "run 1"])
-def test_force_with_a_name_that_means_more_in_a_pattern(tmp_path: Path, run_id: str) -> None:
-    old = RunFolder.create(tmp_path, run_id)
-    atomic_write_text(old.configuration, "")
-    old.release()
+def test_a_force_that_was_killed_is_cleared_by_the_next(tmp_path: Path, run_id: str) -> None:
+    """Also where the name means more in a pattern, and the first finds no run to replace."""
+    for replaces in (False, True):
+        killed = RunFolder.create(tmp_path, run_id, force=True)
+        assert (killed.replaced is not None) == replaces
+        atomic_write_text(killed.configuration, "")
+        killed.release()  # as the system does for a process that dies
     RunFolder.create(tmp_path, run_id, force=True).commit()
     assert _names(tmp_path) == [run_id]
-
-
-def test_force_without_a_run_is_a_new_run(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, "one", force=True)
-    assert folder.replaced is None
-    folder.commit()
-    assert _names(tmp_path) == ["one"]
-
-
-def test_force_never_deletes_what_is_no_run(tmp_path: Path) -> None:
-    (tmp_path / "sources").mkdir()
-    (tmp_path / "sources" / "main.py").write_text("")
-    with pytest.raises(SettingsError, match="does not delete it"):
-        RunFolder.create(tmp_path, "sources", force=True)
-    assert _names(tmp_path / "sources") == ["main.py"]
 
 
 def test_discard_leaves_no_trace(tmp_path: Path) -> None:
@@ -173,27 +172,6 @@ def test_discard_leaves_no_trace(tmp_path: Path) -> None:
     assert _names(tmp_path / "b") == ["two"], "other runs stay"
 
 
-@pytest.mark.parametrize("run_id", ["", "a/b", "..", ".", "CON", "a\\b", "x?", ".hidden", "end."])
-def test_names_that_are_no_folder(tmp_path: Path, run_id: str) -> None:
-    with pytest.raises(SettingsError, match="is not a valid folder name"):
-        RunFolder.create(tmp_path, run_id)
-    assert _names(tmp_path) == []
-
-
-def test_resume_and_force_exclude_each_other(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="contradict each other"):
-        RunFolder.create(tmp_path, "one", resume=True, force=True)
-
-
-def test_paths_that_cannot_hold_a_run(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(SettingsError, match="is a file"):
-        RunFolder.create(tmp_path, "file")
-    with pytest.raises(SettingsError, match="choose another --results-dir"):
-        RunFolder.create(tmp_path / "file", "one")
-    assert _names(tmp_path) == ["file"]
-
-
 def test_a_disk_that_refuses_the_rename_keeps_the_old_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
@@ -204,16 +182,6 @@ def test_a_disk_that_refuses_the_rename_keeps_the_old_run(tmp_path: Path, monkey
     with pytest.raises(SettingsError, match="Permission denied"):
         RunFolder.create(tmp_path, "one", force=True)
     assert _names(path) == ["configuration.yaml"]
-
-
-def test_discard_survives_what_it_cannot_delete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _old_run(tmp_path)
-    folder = RunFolder.create(tmp_path, "one", force=True)
-    atomic_write_text(folder.configuration, "new")
-    monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)
-    folder.discard()
-    assert folder.replaced is not None
-    assert _names(folder.replaced) == ["configuration.yaml"]
 
 
 _TRAIN = """
@@ -272,15 +240,6 @@ def test_a_run_that_was_killed_before_it_wrote_anything_is_no_run(tmp_path: Path
     RunFolder.create(tmp_path, "one").release()
 
 
-def test_a_resume_that_failed_leaves_what_the_run_had_written_down(tmp_path: Path) -> None:
-    path = _old_run(tmp_path)
-    folder = RunFolder.create(tmp_path, "one", resume=True)
-    atomic_write_text(folder.configuration, "new: true\n")
-    folder.discard()
-    assert (path / "configuration.yaml").read_text() == "old: true\n"
-    assert sorted(one.name for one in path.iterdir()) == ["configuration.yaml"]
-
-
 def test_the_engines_logs_of_a_failed_start_are_kept(tmp_path: Path) -> None:
     """Beside the folder, so that the name is free again; until a run of that name gets further."""
     for text in ("", "first", "second"):
@@ -293,18 +252,16 @@ def test_the_engines_logs_of_a_failed_start_are_kept(tmp_path: Path) -> None:
     assert (tmp_path / "one.failed-start" / "Player-0.log").read_text() == "second"
     folder = RunFolder.create(tmp_path, "one")
     folder.commit()
+    atomic_write_text(folder.configuration, "")
+    folder.release()
     assert _names(tmp_path) == ["one"]
-
-
-def test_a_resumed_run_keeps_its_engines_logs_where_they_are(tmp_path: Path) -> None:
-    path = _old_run(tmp_path)
-    folder = RunFolder.create(tmp_path, "one", resume=True)
-    assert folder.discard(keep_logs=True) is None
-    folder = RunFolder.create(tmp_path, "one", resume=True)
-    folder.engine_logs.mkdir()
-    (folder.engine_logs / "Player-0.log").write_text("what went wrong")
-    assert folder.discard(keep_logs=True) == path / "run_logs"
-    assert (path / "run_logs" / "Player-0.log").read_text() == "what went wrong"
+    for text in ("", "what went wrong"):
+        folder = RunFolder.create(tmp_path, "one", resume=True)
+        if text:
+            folder.engine_logs.mkdir()
+            (folder.engine_logs / "Player-0.log").write_text(text)
+        assert folder.discard(keep_logs=True) == (folder.engine_logs if text else None), "a resumed run keeps its own"
+    assert (tmp_path / "one" / "run_logs" / "Player-0.log").read_text() == "what went wrong"
 
 
 def test_a_process_that_ends_lets_go_of_all_its_runs(tmp_path: Path) -> None:

@@ -31,6 +31,9 @@ def test_the_newest_of_that_name(tmp_path: Path) -> None:
     assert origin.step == 100, "written last"
     assert InitialWeights(settings(tmp_path, "old")).of("B", "B") is None
     assert InitialWeights(settings(tmp_path)).of("A", "A") is None
+    (saved(tmp_path, "other", "A") / TENSORS).write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"--initialize-from other: .* is damaged"):
+        InitialWeights(settings(tmp_path, "other")).of("A", "A")
 
 
 def test_an_independent_learner_takes_its_own_or_the_shared_one(tmp_path: Path) -> None:
@@ -72,6 +75,8 @@ def test_what_does_not_exist_is_told(tmp_path: Path, run: str | None, paths: dic
     with pytest.raises(SettingsError) as error:
         InitialWeights(settings(tmp_path, run, **paths))
     assert str(error.value).replace("\\", "/").startswith(sentence.format(results=str(tmp_path).replace("\\", "/")))
+    with pytest.raises(SettingsError, match="there are no runs"):
+        InitialWeights(settings(tmp_path / "nothing", "old"))
 
 
 def test_a_run_of_other_behaviors_is_refused(tmp_path: Path) -> None:
@@ -92,14 +97,3 @@ def test_a_run_of_other_behaviors_is_refused(tmp_path: Path) -> None:
     saved(tmp_path, "old", "A-pair0")
     InitialWeights(chosen)
     InitialWeights(chosen.model_copy(update={"checkpoint_settings": settings(tmp_path).checkpoint_settings}))
-
-
-def test_no_runs_at_all(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="there are no runs"):
-        InitialWeights(settings(tmp_path / "nothing", "old"))
-
-
-def test_a_damaged_one_is_no_reason_to_begin_from_zero(tmp_path: Path) -> None:
-    (saved(tmp_path, "old", "A") / TENSORS).write_bytes(b"")
-    with pytest.raises(CheckpointError, match=r"--initialize-from old: .* is damaged"):
-        InitialWeights(settings(tmp_path, "old")).of("A", "A")

@@ -42,10 +42,6 @@ def test_the_content_of_run_json(repository: Path) -> None:
     assert json.loads(json.dumps(found, allow_nan=False)) == found
 
 
-def test_the_command_is_this_process_by_default() -> None:
-    assert provenance(0)["command"] == sys.argv
-
-
 def test_versions_are_those_installed() -> None:
     found = versions()
     assert found["python"] == platform.python_version()
@@ -53,7 +49,7 @@ def test_versions_are_those_installed() -> None:
         assert found[name] == metadata.version(name)
 
 
-def test_a_clean_and_a_changed_repository(repository: Path) -> None:
+def test_a_clean_and_a_changed_repository_and_no_answer(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = git_state(repository)
     assert state is not None
     assert (state["dirty"], state["diff_bytes"], state["branch"]) == (False, 0, "main")
@@ -65,25 +61,20 @@ def test_a_clean_and_a_changed_repository(repository: Path) -> None:
     assert isinstance(state["diff_bytes"], int)
     assert state["diff_bytes"] > 50
 
+    def hang(*_: object, **__: object) -> None:
+        raise subprocess.TimeoutExpired("git", 10)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess, "run", hang)
+        assert git_state(repository) is None
+    monkeypatch.setenv("PATH", "")
+    assert git_state(repository) is None, "without git"
+
 
 def test_outside_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert git_state(tmp_path) is None
     assert git_state(tmp_path / "absent") is None
-
-
-def test_without_git(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
-    assert git_state(repository) is None
-    assert provenance(1, source=repository)["git"] is None
-
-
-def test_a_git_that_hangs(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def hang(*_: object, **__: object) -> None:
-        raise subprocess.TimeoutExpired("git", 10)
-
-    monkeypatch.setattr(subprocess, "run", hang)
-    assert git_state(repository) is None
 
 
 def test_the_machine() -> None:
@@ -107,6 +98,8 @@ def test_nothing_raises_when_nothing_can_be_found_out(monkeypatch: pytest.Monkey
     monkeypatch.setattr(Path, "cwd", fail)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: (_ for _ in ()).throw(OSError("no")))
     found = provenance(1)
+    monkeypatch.undo()
+    assert found["command"] == sys.argv, "this process's by default"
     assert found["git"] is None
     assert found["working_directory"] is None
     assert json.dumps(found)

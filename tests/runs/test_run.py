@@ -56,11 +56,8 @@ def test_asked_once_it_ends_gently_and_twice_it_is_saved_alone(settings: RunSett
 
 
 def test_one_that_is_asked_as_it_ends_has_completed(settings: RunSettings) -> None:
-    def last(counting: Counting, step: int) -> None:
-        if step == 10:
-            counting.run.stop()
-
-    assert counted(settings, last)[0].outcome == "completed"
+    last = counted(settings, lambda counting, step: counting.run.stop() if step == 10 else None)
+    assert last[0].outcome == "completed"
 
 
 def test_a_callback_may_end_it_and_hears_of_all_of_it(settings: RunSettings) -> None:
@@ -82,21 +79,38 @@ def test_a_callback_may_end_it_and_hears_of_all_of_it(settings: RunSettings) -> 
         if step == 3:
             counting.run.store.save([counting.kept("A")])
 
-    memory = Memory()
-    report, _ = counted(settings, turn, memory, Third())
+    memory, third = Memory(), Third()
+    late = LambdaCallback(on_save_end=lambda info: late.stop("too late"))
+    report, _ = counted(settings, turn, memory, third, late)
     assert (report.outcome, report.decisions, report.exit_code) == ("completed", 3, 0)
     assert heard == ["begun it 3 0", "saved A 3", "saved A 3", "saved B 3", "ended completed"]
     stops = [event.message for event in memory.events if event.kind == "stopped"]
-    assert stops == ["the run ends after 3 counts: three are enough"]
+    assert stops == ["the run ends after 3 counts: three are enough"], "the first reason is the run's"
+    assert counted(other(settings), nothing, None, third)[0].decisions == 10, "nothing of it is left in another run"
 
 
-def test_a_callback_that_fails_is_named_and_ends_it(settings: RunSettings) -> None:
+@pytest.mark.parametrize(("hook", "decisions"), [("on_save_begin", 3), ("on_train_end", 10)])
+def test_a_callback_that_fails_is_named_and_ends_it_with_everything_saved(
+    settings: RunSettings, hook: str, decisions: int
+) -> None:
     def fails(_info: Any) -> None:
         raise ValueError("no")
 
-    report, counting = counted(settings, nothing, None, LambdaCallback(on_train_end=fails))
-    assert (report.outcome, report.exit_code, counting.interrupted) == ("failed", 2, 1)
-    assert report.errors == ("the callback LambdaCallback failed in on_train_end: ValueError: no; fix it",)
+    def turn(counting: Counting, step: int) -> None:
+        if step == 3:
+            counting.run.store.save([counting.kept("A")])
+
+    class Broken(LambdaCallback):
+        pass
+
+    heard: list[Any] = []
+    report, counting = counted(settings, turn, None, Broken(**{hook: fails}), LambdaCallback(on_train_end=heard.append))
+    assert (report.outcome, report.exit_code, report.decisions) == ("failed", 2, decisions)
+    assert report.errors == (f"the callback Broken failed in {hook}: ValueError: no; fix it",)
+    assert counting.interrupted == 1
+    assert report.models[0].is_file()
+    assert f"B-{decisions}" in {path.name for path in report.files["checkpoints"].iterdir()}
+    assert len(heard) == 1, "the others are told to the end"
 
 
 def test_a_picture_that_fails_is_told_once(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:

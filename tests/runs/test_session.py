@@ -18,7 +18,7 @@ from tau_trainer.runs.collector import Collector, Conclusion
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.session import Session, start
-from tau_trainer.settings import load_settings
+from tau_trainer.settings import RunSettings, load_settings
 from tests.runs.counting import Counting
 from tests.waiting import HANG_S
 
@@ -41,13 +41,18 @@ def collecting(kind: type[Counting] = Counting) -> Callable[[Run], AbstractConte
     return begin
 
 
-@pytest.mark.skipif(os.name == "nt", reason="a process cannot send itself these signals there")
-def test_ctrl_c_before_it_has_begun_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["signal", "file"])
+def test_ctrl_c_or_the_file_stop_before_it_has_begun_leaves_nothing(tmp_path: Path, way: str) -> None:
+    if way == "signal" and os.name == "nt":
+        pytest.skip("a process cannot send itself these signals there")
     made: list[Counting] = []
 
     @contextmanager
     def begin(run: Run) -> Iterator[Collector]:
-        os.kill(os.getpid(), signal.SIGINT)
+        if way == "signal":
+            os.kill(os.getpid(), signal.SIGINT)
+        else:
+            stop(run.folder.path)
         assert run.asked.wait(HANG_S)
         made.append(Counting(run))
         yield made[0]
@@ -96,6 +101,10 @@ def test_recorders_are_those_that_are_named_and_all_of_other_packages(
 
     class Theirs(Noted): ...
 
+    def named(run_id: str, recorders: list[str]) -> RunSettings:
+        chosen = {"checkpoint_settings.run_id": run_id, "checkpoint_settings.results_dir": str(tmp_path / "results")}
+        return load_settings(None, {**chosen, "recorders": recorders})
+
     monkeypatch.setattr("tau_trainer.metrics.trackers.mlflow.MLflow", Noted)
     monkeypatch.setattr("tests.runs.test_session.Theirs", Theirs, raising=False)
     monkeypatch.setattr(
@@ -105,17 +114,12 @@ def test_recorders_are_those_that_are_named_and_all_of_other_packages(
     begin = collecting()
     for recorders, wanted in ((["mlflow"], ["Noted", "Theirs"]), ([], ["Theirs"])):
         made.clear()
-        chosen = {"checkpoint_settings.run_id": f"it{len(recorders)}"}
-        chosen["checkpoint_settings.results_dir"] = str(tmp_path / "results")
-        settings = load_settings(None, {**chosen, "recorders": recorders})
+        settings = named(f"it{len(recorders)}", recorders)
         start(settings, "", 0, begin).wait()
         assert [name for name, *_ in made] == wanted
-        assert all(
-            rest == [settings, tmp_path / "results" / f"it{len(recorders)}"] for rest in ([*row[1:]] for row in made)
-        )
-    again = {"checkpoint_settings.run_id": "none", "checkpoint_settings.results_dir": str(tmp_path / "results")}
+        assert all(row[1:] == (settings, tmp_path / "results" / f"it{len(recorders)}") for row in made)
     with pytest.raises(SettingsError, match="'mlfow' is not one of the recorders; known: mlflow, wandb"):
-        start(load_settings(None, {**again, "recorders": ["mlfow"]}), "", 0, begin)
+        start(named("none", ["mlfow"]), "", 0, begin)
     assert not (tmp_path / "results" / "none").exists()
 
 
@@ -147,37 +151,18 @@ def test_the_file_stop_ends_a_run_as_ctrl_c_does_and_again_at_once(tmp_path: Pat
 
 def test_a_file_stop_that_an_earlier_process_left_ends_nothing(tmp_path: Path) -> None:
     session = begun(tmp_path, collecting(Endless))
+    file = session.folder / "run_logs" / "stop"
     stop(session.folder)
     session.wait(HANG_S)
     stop(session.folder)
     again = begun(tmp_path, collecting(Endless), **{"checkpoint_settings.resume": "true"})
     try:
-        assert not (again.folder / "run_logs" / "stop").exists()
+        assert not file.exists()
         with pytest.raises(TimeoutError):
-            again.wait(0.5)
+            again.wait(0.1)
     finally:
         again.cancel()
         again.wait(HANG_S)
-
-
-def test_the_file_stop_before_a_run_has_begun_leaves_nothing(tmp_path: Path) -> None:
-    @contextmanager
-    def begin(run: Run) -> Iterator[Collector]:
-        stop(run.folder.path)
-        assert run.asked.wait(HANG_S)
-        yield Counting(run)
-
-    with pytest.raises(KeyboardInterrupt):
-        begun(tmp_path, begin)
-    assert not (tmp_path / "results").exists()
-
-
-def test_a_saved_run_that_is_played_hears_no_file(tmp_path: Path) -> None:
-    session = begun(tmp_path, collecting())
-    session.wait(HANG_S)
-    folder = session.folder
-    file = folder / "run_logs" / "stop"
-    stop(folder)
-    played = begun(tmp_path, collecting(), **{"checkpoint_settings.inference": "true"})
-    played.wait(HANG_S)
-    assert file.exists()
+    stop(session.folder)
+    begun(tmp_path, collecting(), **{"checkpoint_settings.inference": "true"}).wait(HANG_S)
+    assert file.exists(), "a saved run that is played hears no file"

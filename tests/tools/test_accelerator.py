@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.waiting import HANG_S, until
+from tests.waiting import HANG_S, until_gone
 from tools.bench import accelerator, batched, learner
 from tools.bench import accelerator_sections as sections
 from tools.bench.accelerator import Plan, Row
@@ -48,11 +45,6 @@ def test_a_section_that_ends_badly_keeps_the_rows_that_it_has_told() -> None:
     assert failed == Row("tag", "both games of tag", note="failed: exit code 3: oh no")
 
 
-def running(pid: int) -> bool:
-    done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return bool(done.stdout.strip()) and not done.stdout.startswith("Z")
-
-
 @pytest.mark.skipif(os.name == "nt", reason="groups of processes are POSIX's")
 def test_a_section_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time is over once it hangs."""
@@ -72,12 +64,7 @@ def test_a_section_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
             end()
     assert seconds == 10.0
     assert rows[-1].note == "failed: not done after 10 s, and ended"
-    grandchild = int(rows[-2].what)
-    try:
-        until(lambda: not running(grandchild))
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(grandchild, signal.SIGKILL)
+    until_gone(int(rows[-2].what))
 
 
 def test_every_section_has_its_share_of_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.waiting import HANG_S
+from tests.waiting import HANG_S, until_gone
 from tools._bootstrap.progress import SetupError
 from tools.bench import __main__ as driver
 from tools.bench import (
@@ -32,7 +32,6 @@ from tools.bench import (
     trainers,
     versus_mlagents,
 )
-from tools.bench.timeline import Timeline
 from tools.bench.trainers import Case, Incumbent, Job
 from tools.bench.versus_mlagents import Result
 from tools.peers import ROOT
@@ -56,30 +55,19 @@ def program(folder: Path, end_after: int = -1, code: int = 0) -> list[str]:
     return [sys.executable, "-c", PROGRAM, str(folder), str(end_after), str(code)]
 
 
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 @posix
-def test_a_run_counts_every_engine_and_leaves_no_process(tmp_path: Path) -> None:
+def test_a_run_counts_every_engine_to_its_time_or_goal_and_leaves_no_process(tmp_path: Path) -> None:
     played = running.play([program(tmp_path), program(tmp_path)], tmp_path, 2, 0.6)
     assert len(played.timeline.engines) == 2
     assert played.started < played.ready < played.ended
     assert played.timeline.rate(played.ready, played.timeline.end()) > 100
-    assert not any(alive(engine.pid) for engine in played.timeline.engines)
-
-
-@posix
-def test_a_run_can_stop_at_a_goal(tmp_path: Path) -> None:
-    def enough(timeline: Timeline) -> bool:
-        return timeline.total(time.time()) >= 60
-
-    played = running.play([program(tmp_path)], tmp_path, 1, 1000.0, enough)
-    assert played.timeline.total(played.ended) >= 60
+    for engine in played.timeline.engines:
+        until_gone(engine.pid)
+    (tmp_path / "goal").mkdir()
+    enough = running.play(
+        [program(tmp_path / "goal")], tmp_path / "goal", 1, 1000.0, lambda timeline: timeline.total(time.time()) >= 60
+    )
+    assert enough.timeline.total(enough.ended) >= 60
 
 
 @posix
@@ -96,16 +84,12 @@ def test_a_program_may_end_by_itself_where_that_is_said(tmp_path: Path) -> None:
     assert played.timeline.total(math.inf) == 12 * 19
     with pytest.raises(running.RunFailedError):
         running.play([program(tmp_path, 40, 1)], tmp_path, 2, 30.0, may_end=True)
-
-
-@posix
-def test_a_program_may_play_without_engines_and_has_its_own_variables(tmp_path: Path) -> None:
-    script = "import os; print(os.environ['TAU_BENCH_WORD'])"
-    played = running.play(
-        [[sys.executable, "-c", script]], tmp_path, 0, HANG_S, may_end=True, variables={"TAU_BENCH_WORD": "heard"}
-    )
-    assert played.timeline.engines == ()
-    assert (tmp_path / "program-0.log").read_text() == "heard\n"
+    (tmp_path / "bare").mkdir()
+    words = [sys.executable, "-c", "import os; print(os.environ['TAU_BENCH_WORD'])"]
+    heard = {"TAU_BENCH_WORD": "heard"}
+    bare = running.play([words], tmp_path / "bare", 0, HANG_S, may_end=True, variables=heard)
+    assert bare.timeline.engines == ()
+    assert (tmp_path / "bare" / "program-0.log").read_text() == "heard\n"
 
 
 @posix
@@ -120,10 +104,6 @@ def test_engines_of_a_reporting_build_report_by_process(tmp_path: Path) -> None:
     assert os.access(script, os.X_OK)
 
 
-def test_free_ports_come_in_a_row() -> None:
-    assert running.free_ports(4) >= 6100
-
-
 def test_both_trainers_get_the_same_flags_word_for_word(tmp_path: Path) -> None:
     python = tmp_path / "peer" / "bin" / "python"
     job = Job(Case(4, 12, 0.0), "learning", tmp_path / "b", tmp_path / "c.yaml", tmp_path, 6100, 7)
@@ -133,6 +113,9 @@ def test_both_trainers_get_the_same_flags_word_for_word(tmp_path: Path) -> None:
     assert theirs[0] == str(python.with_name("mlagents-learn"))
     assert ours[2:] == theirs[1:]
     assert "--num-envs" in ours
+    wire = replace(job, layer="wire")
+    assert len(trainers.Ours().commands(wire)) == 1
+    assert [command[3] for command in Incumbent(python).commands(wire)] == ["0", "1", "2", "3"], "one for each engine"
 
 
 @posix
@@ -151,12 +134,6 @@ def test_an_earlier_trainer_is_the_one_of_its_own_checkout(tmp_path: Path) -> No
     assert before.name == "before"
 
 
-def test_wire_layer_has_one_incumbent_process_for_each_engine(tmp_path: Path) -> None:
-    job = Job(Case(4, 12, 0.0), "wire", tmp_path / "b", tmp_path / "c.yaml", tmp_path, 6100, 7)
-    assert len(trainers.Ours().commands(job)) == 1
-    assert [command[3] for command in Incumbent(tmp_path / "python").commands(job)] == ["0", "1", "2", "3"]
-
-
 @pytest.mark.parametrize("layer", ["inference", "learning"])
 def test_configuration_is_the_shipped_one_but_for_its_end(layer: trainers.Layer, tmp_path: Path) -> None:
     shipped = yaml.safe_load((ROOT / "configs" / "3DBall.yaml").read_text())["behaviors"]["3DBall"]
@@ -167,9 +144,6 @@ def test_configuration_is_the_shipped_one_but_for_its_end(layer: trainers.Layer,
     assert buffer == (versus_mlagents.CYCLES["3DBall"] if layer == "learning" else trainers.NO_UPDATE_BUFFER)
     for key in ("network_settings", "reward_signals", "time_horizon", "summary_freq"):
         assert written[key] == shipped[key]
-
-
-def test_cycles_are_those_of_the_shipped_files() -> None:
     for name, cycle in versus_mlagents.CYCLES.items():
         (behavior,) = yaml.safe_load((ROOT / "configs" / f"{name}.yaml").read_text())["behaviors"].values()
         assert cycle in (None, behavior["hyperparameters"]["buffer_size"]), name
@@ -211,7 +185,7 @@ def test_medians_ratios_and_dashes() -> None:
     assert tables.machine()["cores"] == os.cpu_count()
 
 
-def test_tables_replace_their_own_part_of_a_document(tmp_path: Path) -> None:
+def test_tables_replace_their_own_part_of_a_document_and_are_written_with_the_machine(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# Title\n\n<!-- begin a -->\nold\n<!-- end a -->\n\nafter\n")
     tables.insert(page, "a", "new")
@@ -222,10 +196,7 @@ def test_tables_replace_their_own_part_of_a_document(tmp_path: Path) -> None:
     assert text.count("other") == 1
     assert "old" not in text
     assert "\nnew\n" not in text
-
-
-def test_results_are_written_with_the_machine(tmp_path: Path) -> None:
-    arguments = argparse.Namespace(output=tmp_path / "out", document=tmp_path / "page.md")
+    arguments = argparse.Namespace(output=tmp_path / "out", document=tmp_path / "other.md")
     tables.write(arguments, "wire", "| a |", {"runs": [1]})
     written = json.loads((tmp_path / "out" / "wire.json").read_text())
     assert written["runs"] == [1]
@@ -233,7 +204,8 @@ def test_results_are_written_with_the_machine(tmp_path: Path) -> None:
     assert "| a |" in arguments.document.read_text()
 
 
-def test_every_path_of_learning_is_timed() -> None:
+def test_every_path_of_learning_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learner, "MINIBATCHES", 2)
     times = learner.time_minibatches(learner.Shape(4, 8, 1, 2, 16), 2)
     assert list(times) == ["textbook", "by torch's differentiation", "by hand"]
     assert all(len(rounds) == 2 and min(rounds) > 0 for rounds in times.values())
@@ -254,10 +226,11 @@ def test_a_learner_costs_the_memory_of_all_processes_but_the_engines() -> None:
 
 
 def test_report_shows_ratios_rewards_and_failures(tmp_path: Path) -> None:
-    arguments = versus_mlagents.parser().parse_args(
-        ["--engines", "1", "--agents", "12", "--step-ms", "0", "--runs", "2", "--work", str(tmp_path)]
-    )
-    plan = versus_mlagents.make_plan(arguments, ("mlagents-learn", "tau-train"))
+    def plan_of(*words: str) -> versus_mlagents.Plan:
+        words = ("--agents", "12", "--work", str(tmp_path), *words)
+        return versus_mlagents.make_plan(versus_mlagents.parser().parse_args(words), ("mlagents-learn", "tau-train"))
+
+    plan = plan_of("--engines", "1", "--step-ms", "0", "--runs", "2")
     (case,) = plan.cases
     results = [Result("tau-train", "wire", case, 0, rate=20_000.0)]
     for run in range(2):
@@ -269,18 +242,10 @@ def test_report_shows_ratios_rewards_and_failures(tmp_path: Path) -> None:
     assert "| 1 x 12 | 0 | 1,000 (1,000-1,000) | 12,000 (12,000-12,000) | 12.0x | 60% |" in learning
     assert "1.5, 2.0 at 12,000" in learning
     assert "- learning 1x12-0ms tau-train run 2: exit codes [1]" in learning
-
-
-@pytest.mark.parametrize(
-    ("runs", "figures"), [(1, ["single runs"] * 2), (2, ["median (lowest-highest)", "median of runs"])]
-)
-def test_a_table_of_single_runs_is_headed_so(runs: int, figures: list[str], tmp_path: Path) -> None:
-    arguments = ["--agents", "12", "--layers", "learning", "--reward-decisions", "24000", "--runs", str(runs)]
-    plan = versus_mlagents.make_plan(
-        versus_mlagents.parser().parse_args([*arguments, "--work", str(tmp_path)]), ("mlagents-learn", "tau-train")
-    )
-    headings = [line for line in versus_mlagents.report(plan, []).splitlines() if line.startswith("###")]
-    assert [heading.rpartition(", ")[2] for heading in headings] == figures
+    for runs, figures in (1, ["single runs"] * 2), (2, ["median (lowest-highest)", "median of runs"]):
+        plan = plan_of("--layers", "learning", "--reward-decisions", "24000", "--runs", str(runs))
+        headings = [line for line in versus_mlagents.report(plan, []).splitlines() if line.startswith("###")]
+        assert [heading.rpartition(", ")[2] for heading in headings] == figures
 
 
 def test_install_without_python_3_10_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -362,12 +327,9 @@ def test_the_driver_runs_each_benchmark_by_its_name(
         driver.main(["tables"])
     assert "invalid choice: 'tables'" in capsys.readouterr().err
 
-
-def test_the_driver_says_what_is_missing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> int:
         raise SetupError("tau-train is missing")
 
-    monkeypatch.setattr(sys, "argv", [])
     monkeypatch.setattr(scenes, "main", missing)
     assert driver.main(["scenes"]) == 2
     assert capsys.readouterr().err == "scenes: tau-train is missing\n"

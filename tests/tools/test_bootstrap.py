@@ -32,16 +32,13 @@ def test_parses_on_a_python_that_is_too_old() -> None:
     ast.parse(SCRIPT.read_text(encoding="utf-8"), feature_version=(3, 5))
 
 
-def test_this_python_is_usable() -> None:
-    assert bootstrap.usable_here()
-
-
 @posix
 def test_too_old_and_nothing_newer_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_python(tmp_path, "python3", "exit 1")
     monkeypatch.setenv("PATH", str(tmp_path))
+    assert bootstrap.usable_here()
     monkeypatch.setattr(bootstrap, "OLDEST", (9, 9))
     assert not bootstrap.usable_here()
     assert bootstrap.hand_over() == 2
@@ -88,14 +85,11 @@ def test_help_and_mistakes() -> None:
     good = run("--help")
     assert good.returncode == 0
     assert "train [ARGUMENTS]" in good.stdout
+    said = run("shell-help")
+    assert said.returncode == 0
+    assert "ctivate" in said.stdout
     for arguments, said in (((), "a command is missing"), (("trian",), "`trian` is not a command")):
         bad = run(*arguments)
         assert bad.returncode == 2
         assert said in bad.stderr
         assert "usage:" in bad.stderr
-
-
-def test_shell_help_names_the_activation_script() -> None:
-    said = run("shell-help")
-    assert said.returncode == 0
-    assert "ctivate" in said.stdout

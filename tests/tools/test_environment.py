@@ -46,17 +46,12 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     return recorder
 
 
-def test_torch_comes_first_and_alone(checkout: Environment, recorder: Recorder) -> None:
-    ensure(checkout)
-    assert recorder.installs == [["torch==2.13.0"], ["-e", f"{checkout.root}[dev]"]]
-    assert checkout.ready()
-
-
-def test_a_second_time_does_nothing(checkout: Environment, recorder: Recorder) -> None:
-    ensure(checkout)
-    ensure(checkout)
-    assert recorder.created == 1
-    assert len(recorder.installs) == 2
+def test_torch_comes_first_and_alone_and_a_second_time_does_nothing(checkout: Environment, recorder: Recorder) -> None:
+    for _ in range(2):
+        ensure(checkout)
+        assert recorder.installs == [["torch==2.13.0"], ["-e", f"{checkout.root}[dev]"]]
+        assert recorder.created == 1
+        assert checkout.ready()
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])
@@ -88,26 +83,19 @@ def test_a_half_made_environment_is_made_anew(checkout: Environment, recorder: R
     assert checkout.ready()
 
 
-def test_killed_while_installing_is_made_anew(checkout: Environment, recorder: Recorder) -> None:
-    recorder.error = KeyboardInterrupt()
-    with pytest.raises(KeyboardInterrupt):
+@pytest.mark.parametrize(("error", "created"), [(KeyboardInterrupt(), 2), (SetupError("no network"), 1)])
+def test_killed_while_installing_is_made_anew_and_a_failed_install_tried_again_in_place(
+    checkout: Environment, recorder: Recorder, error: BaseException, created: int
+) -> None:
+    recorder.error = error
+    with pytest.raises(type(error)):
         ensure(checkout)
     assert not checkout.ready()
-    assert (checkout.folder / UNFINISHED).exists()
-    recorder.error = None
-    ensure(checkout)
-    assert recorder.created == 2
-    assert checkout.ready()
-
-
-def test_a_failed_install_is_tried_again_in_place(checkout: Environment, recorder: Recorder) -> None:
-    recorder.error = SetupError("no network")
-    with pytest.raises(SetupError, match="no network"):
-        ensure(checkout)
     assert not (checkout.folder / STAMP).exists()
+    assert (checkout.folder / UNFINISHED).exists() == (created == 2)
     recorder.error = None
     ensure(checkout)
-    assert recorder.created == 1
+    assert recorder.created == created
     assert checkout.ready()
 
 

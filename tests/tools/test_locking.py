@@ -21,26 +21,12 @@ with exclusive(Path(sys.argv[1]), lambda seconds: None):
 """
 
 
-def start_holder(lock: Path) -> subprocess.Popen[str]:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(lock)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+def test_a_second_process_waits_until_it_gives_up_or_a_killed_holder_frees_it(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    words = [sys.executable, "-c", HOLDER, str(lock)]
+    holder = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
-    return holder
-
-
-class GaveUpError(Exception):
-    """Raised from the waiting callback, so that a test need not wait for real."""
-
-
-def test_a_second_process_waits_and_a_killed_holder_frees_it(tmp_path: Path) -> None:
-    lock = tmp_path / "lock"
-    holder = start_holder(lock)
     calls: list[float] = []
 
     def waiting(seconds: float) -> None:
@@ -49,25 +35,15 @@ def test_a_second_process_waits_and_a_killed_holder_frees_it(tmp_path: Path) -> 
             holder.kill()
             holder.wait()
 
+    def give_up(_seconds: float) -> None:
+        raise TimeoutError
+
     try:
+        with pytest.raises(TimeoutError), exclusive(lock, give_up):
+            pytest.fail("two processes hold the lock")
         with exclusive(lock, waiting, poll_seconds=0.01):
             assert len(calls) >= 2
             assert calls == sorted(calls)
-    finally:
-        holder.kill()
-        holder.communicate()
-
-
-def test_waiting_can_be_broken_off(tmp_path: Path) -> None:
-    lock = tmp_path / "lock"
-    holder = start_holder(lock)
-
-    def give_up(_seconds: float) -> None:
-        raise GaveUpError
-
-    try:
-        with pytest.raises(GaveUpError), exclusive(lock, give_up):
-            pytest.fail("two processes hold the lock")
     finally:
         holder.kill()
         holder.communicate()

@@ -70,32 +70,26 @@ def test_no_row_that_is_reported_is_in_a_set_that_settings_are_chosen_by() -> No
         return {text_key(prompt_of(row)) for section in sections for row in found[section]}
 
     reported, seen = set[str](), set[str]()
-    for answers in (26, 80, 240):
-        for seed in range(1, 6):
+    for answers in (26, 240):
+        for seed in (1, 2):
             reported |= prompts(answers, seed, False, "evaluation_data")
-        for seed in (*range(1, 6), 11, 12, 13):
+        for seed in (1, 11):
             seen |= prompts(answers, seed, True, "training_data", "evaluation_data")
-    assert min(len(reported), len(seen)) > 4000
+    assert min(len(reported), len(seen)) > 2000
     assert not reported & seen
 
 
-class _AskedError(Exception):
-    pass
-
-
-@pytest.mark.parametrize(("flags", "tuning"), [([], False), (["--tuning"], True)])
-def test_the_command_holds_out_what_chooses_settings_if_it_is_told_to(
-    flags: list[str], tuning: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_holds_out_what_chooses_settings_if_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
     def asked(answers: int, seed: int, tuning: bool) -> None:
-        raise _AskedError(answers, seed, tuning)
+        raise AssertionError(answers, seed, tuning)
 
     monkeypatch.setattr(own_data, "dataset", asked)
-    words = ["--answers", "26", "--seeds", "11", "--encoder", "hashing", *flags]
-    monkeypatch.setattr("sys.argv", ["own_data", *words])
-    with pytest.raises(_AskedError) as found:
-        own_data.main()
-    assert found.value.args == (26, 11, tuning)
+    for flags, tuning in ([], False), (["--tuning"], True):
+        words = ["own_data", "--answers", "26", "--seeds", "11", "--encoder", "hashing", *flags]
+        monkeypatch.setattr("sys.argv", words)
+        with pytest.raises(AssertionError) as found:
+            own_data.main()
+        assert found.value.args == (26, 11, tuning)
 
 
 def test_what_a_run_was_worth() -> None:

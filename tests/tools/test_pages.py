@@ -68,11 +68,8 @@ def test_blocks_are_found_in_order_with_their_lines_names_and_marks() -> None:
     assert found[0].code == "tau-train learn my.yaml\n\nand more of it\n\nTensorBoard: an output\n"
     assert found[3].code == "false\n"
     assert [block.line for block in found if block.runs] == [5, 17, 19, 23, 28, 32]
-
-
-def test_a_comment_may_be_right_above_indented_code() -> None:
     (block,) = pages.blocks("<!-- needs: gpu -->\n    tau-train learn\n")
-    assert (block.line, block.needs) == (2, ("gpu",))
+    assert (block.line, block.needs) == (2, ("gpu",)), "a comment may be right above indented code"
 
 
 @pytest.mark.parametrize(

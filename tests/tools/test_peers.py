@@ -36,7 +36,7 @@ class FakeProgress(Progress):
 PEER = Peer("thing-1.0", (("--no-deps", "thing==1.0"), ("other==2",)))
 
 
-def test_made_once_with_every_install_in_order(tmp_path: Path) -> None:
+def test_made_once_with_every_install_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     progress = FakeProgress()
     first = ensure_peer(PEER, cache=tmp_path, progress=progress)
     assert first.exists()
@@ -46,18 +46,11 @@ def test_made_once_with_every_install_in_order(tmp_path: Path) -> None:
     assert all(command[command.index("--python") + 1] == str(first) for command in progress.commands[1:])
     assert ensure_peer(PEER, cache=tmp_path, progress=progress) == first
     assert len(progress.commands) == 3
-
-
-def test_another_list_is_another_folder(tmp_path: Path) -> None:
-    first = ensure_peer(PEER, cache=tmp_path, progress=FakeProgress())
-    second = ensure_peer(Peer("thing-1.0", (("thing==1.1",),)), cache=tmp_path, progress=FakeProgress())
-    assert first != second
-    assert second.exists()
-
-
-def test_the_interpreter_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert ensure_peer(PEER, cache=Path("near"), progress=FakeProgress()).is_absolute()
+    second = ensure_peer(Peer("thing-1.0", (("thing==1.1",),)), cache=Path(), progress=FakeProgress())
+    assert second.is_absolute()
+    assert second.exists()
+    assert first != second, "another list is another folder"
 
 
 def test_a_half_made_one_starts_over(tmp_path: Path) -> None:
@@ -80,6 +73,7 @@ def test_a_python_that_does_not_start_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_find_python_asks_each_candidate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert peers._python_version(sys.executable) == f"{sys.version_info[0]}.{sys.version_info[1]}"
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     asked: list[str] = []
 
@@ -95,7 +89,3 @@ def test_find_python_asks_each_candidate(monkeypatch: pytest.MonkeyPatch, tmp_pa
     inside.mkdir(parents=True)
     assert find_python("3.10") == str(inside / "python")
     assert asked == ["python3.10", "python3.10", str(inside / "python")]
-
-
-def test_the_real_version_of_this_python() -> None:
-    assert peers._python_version(sys.executable) == f"{sys.version_info[0]}.{sys.version_info[1]}"

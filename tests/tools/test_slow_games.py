@@ -49,15 +49,6 @@ def test_a_mark_is_reached_where_a_window_is_at_it_and_the_next_one_is_too(retur
         assert found.time == 100.0 + at[0] - 1
 
 
-def test_a_lucky_window_does_not_count() -> None:
-    lucky = [0.0] * 5 + [1.0] * 4 + [0.0] * 5
-    assert mark(in_turn(lucky), 0.9, 4) is None
-    assert mark(in_turn([*lucky, *[1.0] * 7]), 0.9, 4) is None
-    found = mark(in_turn([*lucky, *[1.0] * 8]), 0.9, 4)
-    assert found is not None
-    assert found.decisions == 10 * (len(lucky) + 4)
-
-
 def test_the_window_begins_with_the_episode_that_began_first_whichever_ends_first() -> None:
     rows = [(0.0, 50.0, 1.0, 5.0), (20.0, 40.0, 1.0, 4.0), (50.0, 70.0, 1.0, 7.0), (40.0, 60.0, 1.0, 6.0)]
     found = mark(Episodes.of(rows), 1.0, 2)
@@ -165,21 +156,14 @@ def test_the_new_learner_gets_what_a_task_needs_and_no_other_number() -> None:
     assert "curiosity" in settings("pyramids", "sac_ln", 2.0, 100)["behaviors"]["Pyramids"]["reward_signals"]
     ball = settings("balance", "sac_ln", 2.0, 100)["behaviors"]["3DBall"]
     assert (ball["hyperparameters"], ball["network_settings"]) == ({"steps_per_update": 2.0}, {})
-
-
-def test_ppo_plays_several_copies_of_an_environment() -> None:
-    assert settings("LunarLander-v3", "ppo", 2.0, 100)["env_settings"] == {"num_areas": 16}
-    assert settings("LunarLander-v3", "sac_ln", 2.0, 100)["env_settings"] == {"num_areas": 1}
-    continuous = [gymnasium.spec(f"TimedLunarLander{kind}-v3").kwargs.get("continuous") for kind in ("", "Continuous")]
-    assert continuous == [None, True]
-
-
-def test_sac_with_as_many_gradient_steps_differs_in_nothing_else() -> None:
     (plain,) = settings("balance", "sac", 2.0, 100)["behaviors"].values()
     (equal,) = settings("balance", "sac-equal", 2.0, 100)["behaviors"].values()
-    assert plain["hyperparameters"].pop("steps_per_update") == 10.0
-    assert equal["hyperparameters"].pop("steps_per_update") == 2.0
+    assert [each["hyperparameters"].pop("steps_per_update") for each in (plain, equal)] == [10.0, 2.0]
     assert plain == equal
+    copies = [settings("LunarLander-v3", name, 2.0, 100)["env_settings"]["num_areas"] for name in ("ppo", "sac_ln")]
+    assert copies == [16, 1]
+    continuous = [gymnasium.spec(f"TimedLunarLander{kind}-v3").kwargs.get("continuous") for kind in ("", "Continuous")]
+    assert continuous == [None, True]
 
 
 def test_changes_are_for_ours_or_for_the_learner_they_name() -> None:
@@ -205,14 +189,11 @@ def test_ratios_are_of_medians_and_of_the_better_of_the_others() -> None:
     assert str(ratio(runs, ("mlagents-sac",))) == "-"
     assert rivals(("sac_ln", "sac", "ppo")) == ("sac", "ppo")
     assert rivals(("sac_ln", "sac", "mlagents-ppo")) == ("mlagents-ppo",), "the incumbent's where it plays"
-
-
-def test_a_run_that_never_comes_there_is_worse_than_all_that_it_was_given() -> None:
-    never = ran("sac", math.inf)
-    assert str(ratio([ran("sac_ln", 25_000.0), never], ("sac",))) == "< 0.25"
-    assert str(ratio([ran("sac_ln", math.inf), ran("sac", 1_000.0)], ("sac",))) == "not reached"
-    assert str(ratio([*[ran("sac_ln", math.inf)] * 2, ran("sac_ln", 1.0), ran("sac", 1.0)], ("sac",))) == "not reached"
-    assert str(ratio([*[ran("sac_ln", 2.0)] * 2, ran("sac_ln", math.inf), ran("sac", 1.0)], ("sac",))) == "2.00"
+    never, one = ran("sac_ln", math.inf), ran("sac", 1.0)
+    assert str(ratio([ran("sac_ln", 25_000.0), ran("sac", math.inf)], ("sac",))) == "< 0.25", "of all it was given"
+    for found, said in (([never], "not reached"), ([never, never, ran("sac_ln", 1.0)], "not reached")):
+        assert str(ratio([*found, one], ("sac",))) == said
+    assert str(ratio([ran("sac_ln", 2.0), ran("sac_ln", 2.0), never, one], ("sac",))) == "2.00"
 
 
 def test_tables_of_marks_ratios_ends_and_falls() -> None:
@@ -341,7 +322,9 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, game: Game, *words: 
     return slow_games.play(made, run, 0, Event())
 
 
-def test_a_run_ends_once_its_mark_is_confirmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_ends_once_its_mark_is_confirmed_or_with_what_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     game = Game(learned=20)
     run = played(tmp_path, monkeypatch, game, "--turns")
     assert (run.decisions, run.begun, run.seconds) == (31_000.0, 19_000.0, 31.0)
@@ -351,26 +334,17 @@ def test_a_run_ends_once_its_mark_is_confirmed(tmp_path: Path, monkeypatch: pyte
     assert game.command[-1] == "--deterministic-collection"
     assert game.variables["PYTHONPATH"].startswith(str(ROOT))
     assert not game.results.exists(), "replay memories are large"
-
-
-def test_a_run_goes_on_to_so_many_decisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = played(tmp_path, monkeypatch, Game(learned=20), "--until", "100000")
     assert (run.decisions, run.played) == (31_000.0, 100_000.0)
     assert run.falls == Falls(decisions=100_000.0 - 36_000.0, low=0, falls=0, most=0)
-
-
-def test_a_run_that_does_not_learn_ends_with_what_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = played(tmp_path, monkeypatch, Game(learned=10**9), "--most", "50000")
-    assert (run.decisions, run.played, run.end) == (math.inf, 50_000.0, 10.0)
+    assert (run.decisions, run.played, run.end) == (math.inf, 50_000.0, 10.0), "it does not learn"
 
-
-def test_a_program_that_fails_is_a_result_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_arguments: Any) -> running.Played:
         raise running.RunFailedError("exit codes [3]")
 
-    game = Game(learned=0)
     monkeypatch.setattr(game, "play", fail)
-    assert played(tmp_path, monkeypatch, game).failure == "exit codes [3]"
+    assert played(tmp_path, monkeypatch, game).failure == "exit codes [3]", "a result too"
 
 
 def test_the_engine_of_a_run_tells_of_every_episode_and_costs_what_was_asked(tmp_path: Path) -> None:

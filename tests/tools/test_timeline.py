@@ -35,10 +35,7 @@ def test_counts_of_all_engines_add_up(two_engines: Timeline) -> None:
     assert two_engines.rate(4.0, 8.0) == pytest.approx(150.0)
     assert two_engines.rate(4.0, 8.0, "exchanges") == pytest.approx(15.0)
     assert two_engines.rate(5.0, 5.0) == 0.0
-
-
-def test_crossing_is_between_the_lines(two_engines: Timeline) -> None:
-    assert two_engines.crossing(50) == pytest.approx(0.5)
+    assert two_engines.crossing(50) == pytest.approx(0.5), "between the lines"
     assert two_engines.crossing(200 + 75) == pytest.approx(2.5)
     assert two_engines.crossing(10_000) is None
 
@@ -86,9 +83,5 @@ def test_nothing_yet(tmp_path: Path) -> None:
     mean, count = timeline.recent_return(100)
     assert count == 0
     assert math.isnan(mean)
-
-
-def test_a_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
     write_report(tmp_path, 1, [(1.0, 12, 1, 0, None)], rest='{"time": 2.0, "decis')
-    timeline = read_reports(tmp_path)
-    assert timeline.engines[0].decisions.tolist() == [12.0]
+    assert read_reports(tmp_path).engines[0].decisions.tolist() == [12.0], "a line is still being written"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.unity_assets import ROOT, findings, guid_of, hidden, main, meta_text
+from tools.unity_assets import ROOT, guid_of, hidden, main, meta_text
 
 
 @pytest.fixture
@@ -30,18 +30,19 @@ def metas(project: Path) -> set[str]:
     return {path.relative_to(project / "Assets").as_posix() for path in project.rglob("*.meta")}
 
 
-def test_fills_a_bare_project(project: Path) -> None:
-    assert run(project) == 0
-    assert metas(project) == {
-        "Tau.meta",
-        "Tau/Core.meta",
-        "Tau/Core/Core.asmdef.meta",
-        "Tau/Core/Thing.cs.meta",
-        "Tau/Models.meta",
-        "Tau/Models/Net.onnx.meta",
-        "Tau/Readme.md.meta",
-    }
+def test_fills_a_bare_project_once_as_a_script_from_any_folder(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [sys.executable, str(ROOT / "tools" / "unity_assets.py"), "--project", str(project)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    names = ("Core", "Core/Core.asmdef", "Core/Thing.cs", "Models", "Models/Net.onnx", "Readme.md")
+    assert metas(project) == {"Tau.meta", *(f"Tau/{name}.meta" for name in names)}
     assert not list(project.rglob("*.tmp"))
+    before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    assert run(project) == 0
+    assert capsys.readouterr().out == "unity_assets: 7 assets, 0 changes.\n"
+    assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == before
 
 
 def test_a_package_inside_the_project_is_filled_too(project: Path) -> None:
@@ -55,15 +56,6 @@ def test_a_package_inside_the_project_is_filled_too(project: Path) -> None:
     names = {"package.json.meta", "Editor.meta", "Editor/Window.cs.meta"}
     assert found == {f"com.some.package/{name}" for name in names}
     assert "PackageManifestImporter:" in (package / "package.json.meta").read_text()
-
-
-def test_a_second_run_changes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run(project)
-    before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
-    capsys.readouterr()
-    assert run(project) == 0
-    assert capsys.readouterr().out == "unity_assets: 7 assets, 0 changes.\n"
-    assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == before
 
 
 def test_check_names_each_fault_and_changes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,21 +76,11 @@ def test_check_names_each_fault_and_changes_nothing(project: Path, capsys: pytes
         "Assets/Tau/Readme.md.meta: has no GUID of 32 hexadecimal digits",
         "unity_assets: 4 problems; to fix them, run `python tools/unity_assets.py`.",
     ]
+    owner = (tau / "Core" / "Thing.cs.meta").read_text()
     assert run(project) == 0
     assert run(project, "--check") == 0
-
-
-def test_a_stolen_guid_goes_back_to_the_asset_it_belongs_to(project: Path) -> None:
-    run(project)
-    core = project / "Assets" / "Tau" / "Core"
-    owner = core / "Thing.cs.meta"
-    (core / "Core.asmdef.meta").write_text(owner.read_text())
-    kept = owner.read_text()
-    found = findings(project)
-    assert [finding.path.name for finding in found] == ["Core.asmdef.meta"]
-    run(project)
-    assert owner.read_text() == kept
-    assert guid_of(Path("Assets/Tau/Core/Core.asmdef")) in (core / "Core.asmdef.meta").read_text()
+    assert (tau / "Core" / "Thing.cs.meta").read_text() == owner, "a stolen GUID goes back to where it belongs"
+    assert guid_of(Path("Assets/Tau/Core/Core.asmdef")) in (tau / "Core" / "Core.asmdef.meta").read_text()
 
 
 def test_what_unity_added_stays(project: Path) -> None:
@@ -133,11 +115,8 @@ def test_each_kind_has_its_importer(name: str, folder: bool, importer: str) -> N
     head = f"fileFormatVersion: 2\nguid: {guid_of(Path(name))}\n"
     assert text.startswith(head + importer + "\n  externalObjects: {}\n")
     assert text.endswith("\n  assetBundleVariant: \n")
-
-
-def test_a_model_gets_only_its_guid() -> None:
-    path = Path("Assets/A.onnx")
-    assert meta_text(path, folder=False) == f"fileFormatVersion: 2\nguid: {guid_of(path)}\n"
+    model = Path("Assets/A.onnx")
+    assert meta_text(model, folder=False) == f"fileFormatVersion: 2\nguid: {guid_of(model)}\n"
 
 
 @pytest.mark.parametrize("name", [".git", "Notes~", "CVS", "a.tmp"])
@@ -149,11 +128,3 @@ def test_what_unity_ignores_is_ignored(name: str) -> None:
 def test_mistakes_are_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path / "nowhere") == 2
     assert "is not a Unity project" in capsys.readouterr().err
-
-
-def test_runs_as_a_script_from_any_folder(tmp_path: Path, project: Path) -> None:
-    script = ROOT / "tools" / "unity_assets.py"
-    command = [sys.executable, str(script), "--project", str(project)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert run(project, "--check") == 0

@@ -106,12 +106,10 @@ def test_a_useless_choice_is_passed_over(content: str, machine: Machine, hub: Pa
     machine.hub_settings().mkdir(parents=True)
     (machine.hub_settings() / "secondaryInstallPath.json").write_text(content)
     assert machine.hub_folders() == [hub, Path("/opt/unity/editors")]
-
-
-def test_windows_asks_the_environment(tmp_path: Path) -> None:
-    machine = Machine("win32", tmp_path, {"PROGRAMFILES": str(tmp_path / "PF"), "APPDATA": str(tmp_path / "AD")})
-    assert machine.hub_folders() == [tmp_path / "PF" / "Unity" / "Hub" / "Editor"]
-    assert machine.hub_settings() == tmp_path / "AD" / "UnityHub"
+    home = machine.home
+    windows = Machine("win32", home, {"PROGRAMFILES": str(home / "PF"), "APPDATA": str(home / "AD")})
+    assert windows.hub_folders() == [home / "PF" / "Unity" / "Hub" / "Editor"]
+    assert windows.hub_settings() == home / "AD" / "UnityHub"
 
 
 def test_the_flag_wins_over_the_variable_and_both_over_the_hub(machine: Machine, hub: Path, tmp_path: Path) -> None:
@@ -121,6 +119,11 @@ def test_the_flag_wins_over_the_variable_and_both_over_the_hub(machine: Machine,
     known = Machine("linux", tmp_path, {VARIABLE: str(by_variable.parents[1])})  # the installation's folder
     assert find_editor(WANTED, None, known).program == by_variable
     assert find_editor(WANTED, str(by_flag), known).program == by_flag
+    with pytest.raises(SetupError, match=r"--editor names .*nowhere, where there is no Unity editor: give the program"):
+        find_editor(WANTED, str(tmp_path / "nowhere"), known)
+    known = Machine("linux", tmp_path, {VARIABLE: str(tmp_path / "nothing")})
+    with pytest.raises(SetupError, match="UNITY_EDITOR names"):
+        find_editor(WANTED, None, known)
 
 
 def test_a_bundle_may_be_named_on_a_mac(tmp_path: Path) -> None:
@@ -130,26 +133,14 @@ def test_a_bundle_may_be_named_on_a_mac(tmp_path: Path) -> None:
     assert find_editor(WANTED, str(program.parents[3]), machine).program == program
 
 
-def test_what_is_named_must_be_there(machine: Machine, tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match=r"--editor names .*nowhere, where there is no Unity editor: give the program"):
-        find_editor(WANTED, str(tmp_path / "nowhere"), machine)
-    known = Machine("linux", tmp_path, {VARIABLE: str(tmp_path / "nothing")})
-    with pytest.raises(SetupError, match="UNITY_EDITOR names"):
-        find_editor(WANTED, None, known)
-
-
-def test_an_editor_that_is_too_old_is_refused(machine: Machine, tmp_path: Path) -> None:
-    old = install(machine, tmp_path / "old", "2022.3.62f1")
-    with pytest.raises(
-        SetupError, match=r"is Unity 2022\.3\.62f1, older than the project's version, Unity 6000\.0\.61f1"
-    ):
-        find_editor(WANTED, str(old), machine)
-
-
-def test_a_newer_editor_and_one_without_a_version_are_taken(machine: Machine, tmp_path: Path) -> None:
+def test_a_newer_editor_and_one_without_a_version_are_taken_but_no_older_one(machine: Machine, tmp_path: Path) -> None:
     newer = find_editor(WANTED, str(install(machine, tmp_path / "new", "6000.3.1f1")), machine)
     assert newer.warning is not None
     plain = tmp_path / "opt" / "Unity"
     plain.parent.mkdir()
     plain.touch()
     assert find_editor(WANTED, str(plain), machine).version is None
+    old = install(machine, tmp_path / "old", "2022.3.62f1")
+    older = r"is Unity 2022\.3\.62f1, older than the project's version, Unity 6000\.0\.61f1"
+    with pytest.raises(SetupError, match=older):
+        find_editor(WANTED, str(old), machine)

@@ -78,13 +78,10 @@ def test_scalars_are_over_each_behaviors_own_step(tmp_path: Path) -> None:
     assert (run.options["project"], run.options["name"], run.options["resume"]) == ("mine", "3DBall-1", "allow")
     assert run.options["dir"] == str(tmp_path / "3DBall-1")
     assert run.options["settings"]["console"] == "off"
-
-
-def test_a_run_that_goes_on_has_its_id_and_a_failed_one_an_exit_code(tmp_path: Path) -> None:
-    tracked = WeightsAndBiases(RunSettings(), tmp_path)
-    assert tracked.begin("r1") == "r1"
-    tracked.end("failed", [])
-    assert tracked._tracked.told[1:] == [1]
+    again = WeightsAndBiases(RunSettings(), tmp_path)
+    assert again.begin("r1") == "r1"
+    again.end("failed", [])
+    assert again._tracked.told[1:] == [1], "an exit code"
 
 
 def test_nobody_is_asked_for_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
