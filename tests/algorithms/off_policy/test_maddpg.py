@@ -113,6 +113,10 @@ def test_moments_are_what_was_played() -> None:
             assert rows["rewards"][moment, agent, 0] == pytest.approx(one["reward"])
             assert rows["terminated"][moment, agent] == one["terminated"]
     assert int(rows["terminated"].sum()) == 1
+    drawn = learner.draw(200)
+    ended = drawn.goes_on == 0.0
+    assert ended.any()
+    assert torch.equal(ended, drawn.rewards == 1.0)  # only an end is paid exactly 1
 
 
 def test_nothing_is_drawn_of_who_is_not_there() -> None:

@@ -540,8 +540,9 @@ def test_what_waits_for_the_learner_is_given_up_only_at_once(
     pool = pairs_of(session).pool
     until(lambda: len(calls) == 2 and len(pool.loops["TauAgent"]._queue) >= 3)
     session.cancel(at_once=at_once)
-    session.wait(HANG_S)
+    report = session.wait(HANG_S)
     assert (len(calls) == 2) == at_once
+    assert (report.evaluation is None) == at_once
 
 
 def test_an_export_that_cannot_work_is_told_at_the_start(
