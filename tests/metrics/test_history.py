@@ -45,7 +45,8 @@ def test_damaged_files_cost_what_is_damaged(tmp_path: Path) -> None:
     history = History.from_records([*records, damaged, summary(2**60, 1.0)])
     assert history.overall("x") == {"A": Curve([20], [3.0])}
     policies = {"best": {"decisions": "?", "accuracy": 1.0}}
-    for evaluation in ({"exported": "best", "policies": policies, "baselines": 5}, []):
+    evaluations: list[Any] = [{"exported": "best", "policies": policies, "baselines": 5}, []]
+    for evaluation in evaluations:
         history.add_evaluation(evaluation)
     assert history.baselines == {}
     assert history.overall(TEST_ACCURACY) == {}

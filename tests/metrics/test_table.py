@@ -91,8 +91,8 @@ def test_a_pair_says_why_it_failed_how_often_it_was_restarted_and_where_it_plays
         assert "Training, 1 restart " in text
         assert "Failed: engine 0" in text
         assert (f"Failed: {error}" in text, "1,234" in text, "50.0 %" in text) == (whole,) * 3
-    pairs = (replace(pairs[2], node="local-2"), PairMetrics(3, PairState.COMPLETED, node="local-1"))
-    text = show(RunView(RunSnapshot("run", "learn", pairs=pairs)), 100, 30)
+    placed = (replace(pairs[2], node="local-2"), PairMetrics(3, PairState.COMPLETED, node="local-1"))
+    text = show(RunView(RunSnapshot("run", "learn", pairs=placed)), 100, 30)
     assert "2  Training on local-2, 1 restart " in text
     assert "3  Completed " in text
 

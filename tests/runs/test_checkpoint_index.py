@@ -14,7 +14,7 @@ def _save(folder: Path, step: int, name: str = "B") -> Path:
 
 
 def test_names_are_found_and_kept_apart_whatever_else_is_in_the_folder(tmp_path: Path) -> None:
-    assert learner_names(tmp_path / "absent") == scan(tmp_path / "absent", "B") == []
+    assert (learner_names(tmp_path / "absent"), scan(tmp_path / "absent", "B")) == ([], [])
     names = ["A", "A-5", "A-5-7", "A.2", "B", "Ball/hard?team=0"]
     for name in names:
         _save(tmp_path, 100, name)

@@ -88,8 +88,8 @@ def test_help_and_mistakes() -> None:
     said = run("shell-help")
     assert said.returncode == 0
     assert "ctivate" in said.stdout
-    for arguments, said in (((), "a command is missing"), (("trian",), "`trian` is not a command")):
+    for arguments, why in (((), "a command is missing"), (("trian",), "`trian` is not a command")):
         bad = run(*arguments)
         assert bad.returncode == 2
-        assert said in bad.stderr
+        assert why in bad.stderr
         assert "usage:" in bad.stderr
