@@ -41,6 +41,13 @@ def test_what_was_written_last_is_read() -> None:
     assert reader.read().arrays["a"][0] == 3.0, "what was read is a copy"
 
 
+def test_opts_are_told_between_two_versions() -> None:
+    writer, reader = channels(5)
+    writer.write(weights_of(1, 5), 1, 100)
+    writer.tell(140)
+    assert (reader.opts, reader.read().opts) == (140, 100)
+
+
 def test_no_reader_ever_sees_half_of_a_write() -> None:
     """With a writer that never rests, whole versions are read, and never an older one than before."""
     count = 200_000

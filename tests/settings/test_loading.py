@@ -87,6 +87,15 @@ def test_an_empty_behavior_and_every_one_without_a_file_have_all_defaults(path: 
     assert settings.behaviors == {}
 
 
+def test_precedence_is_override_then_file_then_default(path: Path) -> None:
+    path.write_text("behaviors: {A: {max_steps: 7}}\nenv_settings: {seed: 5, env_path: game, num_envs: 3}")
+    plain, flagged = load_settings(path), load_settings(path, {"env_settings.num_envs": 1, "env_settings.seed": -1})
+    assert (plain.env_settings.seed, plain.env_settings.num_envs, plain.env_settings.timeout_wait) == (5, 3, 60)
+    # A flag counts where it was given, even if its value is the default.
+    assert (flagged.env_settings.seed, flagged.env_settings.num_envs) == (-1, 1)
+    assert flagged.behaviors["A"].max_steps == 7
+
+
 def test_lenient_leaves_unknown_and_repeated_keys_out_and_says_so(
     path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -234,6 +234,16 @@ def test_a_mistake_is_told_with_its_place_and_remedy(text: str, sentence: str, t
     assert error.value.exit_code == 2
 
 
+def test_all_mistakes_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("behaviors:\n  A:\n    max_step: 1\n  B:\n    time_horizon: -1\ntau:\n  pairs: none\n")
+    with pytest.raises(SettingsError) as error:
+        load_settings(path)
+    lines = str(error.value).splitlines()
+    assert lines[0] == "3 problems in the settings:"
+    assert [line.strip().removeprefix(f"{path}:").split(":")[0] for line in lines[1:]] == ["3", "5", "7"]
+
+
 def test_which_keys_there_are_is_listed_once(tmp_path: Path) -> None:
     text = "behaviors: {A: {trainer_type: dqn, hyperparameters: {zzzz: 1, yyyy: 2, batchsize: 3}}}"
     (tmp_path / "other.yaml").write_text(text, "utf-8")

@@ -13,6 +13,7 @@ from tau_trainer.settings import (
     OffPolicyHyperparameters,
     PPOHyperparameters,
     PPOTrainerSettings,
+    RunSettings,
     SACHyperparameters,
 )
 from tau_trainer.settings.hyperparameters import (
@@ -95,6 +96,13 @@ def test_even_checkpoints_divide_max_steps() -> None:
     assert PPOTrainerSettings(max_steps=1000, keep_checkpoints=4, even_checkpoints=True).checkpoint_every == 250
     assert PPOTrainerSettings(max_steps=3, keep_checkpoints=4, even_checkpoints=True).checkpoint_every == 1
     assert PPOTrainerSettings(checkpoint_interval=70).checkpoint_every == 70
+
+
+def test_settings_can_be_made_in_python_from_nested_mappings() -> None:
+    run = RunSettings.model_validate({"behaviors": {"A": {"hyperparameters": {"learning_rate_schedule": "constant"}}}})
+    numbers = run.behaviors["A"].hyperparameters
+    assert isinstance(numbers, PPOHyperparameters)
+    assert numbers.beta_schedule == "constant"
 
 
 def test_an_algorithm_takes_no_hyperparameters_of_another() -> None:
