@@ -49,8 +49,10 @@ CAUGHT = "except KeyboardInterrupt"
         ("pydantic", ["try: press()", f"{CAUGHT} as error: raise ImportError('broken') from error"]),
         ("pydantic", [f"for _ in range(2):\n                try: press()\n                {CAUGHT}: pass"]),
         ("pydantic", ["class A:\n                def __del__(self): press()", "A()"]),
+        # The thread of a run, for which Python would wait at its end.
+        ("pydantic", ["import threading as t", "t.Thread(target=t.Event().wait, name='run a').start()", "press()"]),
     ],
-    ids=["entry", "twice", "once", "an error of its own", "deaf", "where Python would print it"],
+    ids=["entry", "twice", "once", "an error of its own", "deaf", "where Python would print it", "a living run"],
 )
 def test_while_anything_is_imported(name: str, what: list[str], tmp_path: Path) -> None:
     lines = "".join(f"\n            {line}" for line in what)
